@@ -6,8 +6,8 @@ use std::time::Duration;
 use walwright_figures::queueing::{Calibration, Uncalibrated, processors};
 use walwright_figures::window::{driven_between, failures};
 use walwright_figures::{
-    Blind, Difference, GroupCpu, LatencyBreakdown, StatementUses, Summary, TIME, WaitClass, Work,
-    difference, statement_uses, summary, work_between, work_counted,
+    Blind, Difference, GroupCpu, LatencyBreakdown, StatementUses, Summary, TIME, TimeSplit,
+    WaitClass, Work, difference, statement_uses, summary, work_between, work_counted,
 };
 use walwright_record::{Record, Row, Schedule, Setting, Source, Window};
 use walwright_stats::{
@@ -150,12 +150,12 @@ impl<'r> Reading<'r> {
         Some(host.cgroup_memory_bytes.map_or(all, |limit| limit.min(all)) as f64)
     }
 
-    /// Mean latency of a transaction, or its time on the server for a load whose
-    /// clients are not in the record; in seconds.
+    /// Mean latency of a transaction, or for a load whose clients are not in the record its time
+    /// on the server and in a gateway; in seconds.
     pub fn latency(&self) -> Option<f64> {
         let seen = self.summary.load.as_ref().and_then(|l| l.latency.as_ref());
         seen.map(|l| l.mean.as_secs_f64())
-            .or_else(|| self.summary.time.as_ref().map(|t| t.on_server.center))
+            .or_else(|| self.summary.time.as_ref().map(TimeSplit::whole))
             .filter(|latency| *latency > 0.0)
     }
 
@@ -227,6 +227,13 @@ impl<'r> Reading<'r> {
         part.map_or(0.0, |part| part.per_transaction.center)
     }
 
+    /// Seconds of a transaction that a gateway withheld its answer until it was durable; 0 where
+    /// that is not known.
+    pub fn withheld(&self) -> f64 {
+        let gateway = self.summary.time.as_ref().and_then(|time| time.gateway);
+        gateway.map_or(0.0, |of| of.withheld.as_secs_f64())
+    }
+
     /// Seconds of a transaction in wait events of one type, by their names, in any case.
     pub fn in_events(&self, kind: &str, names: &[&str]) -> Option<Estimate> {
         self.spent(|row| {
@@ -269,8 +276,9 @@ impl<'r> Reading<'r> {
     /// What a relief is predicted to gain; `None` where the latency is not known.
     pub fn gain(&self, relief: &Relief) -> Option<Gain> {
         match &self.calibration {
-            Ok(calibration) => Some(relief.gain(calibration)),
-            Err(_) => self.latency().map(|latency| relief.gain_of(latency)),
+            // The model's clients have sessions of their own: it knows no gateway.
+            Ok(calibration) if self.withheld() == 0.0 => Some(relief.gain(calibration)),
+            _ => self.latency().map(|latency| relief.gain_of(latency)),
         }
     }
 

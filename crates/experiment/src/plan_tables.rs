@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use walwright_run::{ApplicationPlan, Length, LoadOptions, PoolWaitPlan, WorkloadPlan};
+use walwright_run::{ApplicationPlan, Length, LoadOptions, WorkloadPlan};
 
 /// A value of a setting or option: text, or a bare number or truth value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -212,10 +212,11 @@ impl ApplicationTable {
             environment: texts(&self.environment),
             ready: self.ready.clone(),
             ready_within: self.ready_within.map_or(READY_WITHIN, |length| length.0),
-            pool_wait: self.metrics.clone().zip(self.pool_wait.clone()).map(|(metrics, name)| {
-                let name = name.trim_end_matches("_sum").to_owned();
-                PoolWaitPlan { metrics, name }
-            }),
+            pool_wait: self
+                .metrics
+                .clone()
+                .zip(self.pool_wait.clone())
+                .map(|(metrics, name)| (metrics, name.trim_end_matches("_sum").to_owned())),
         }
     }
 }

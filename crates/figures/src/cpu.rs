@@ -59,6 +59,11 @@ impl CpuUse {
     pub fn group(&self, name: &str) -> Option<&GroupCpu> {
         self.groups.iter().find(|g| g.group == name)
     }
+
+    /// walwright's gateway, where one runs on this machine.
+    pub fn gateway(&self) -> Option<&GroupCpu> {
+        self.group("pooler: walwright gateway")
+    }
 }
 
 /// The group of the server's client backends.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use walwright_record::{Record, Row, Source, Window};
 use walwright_stats::Estimate;
 
-use crate::{Summary, TimeSplit, WaitClass, WorkUnit, difference, work_counted};
+use crate::{GatewayTime, Summary, TimeSplit, WaitClass, WorkUnit, difference, work_counted};
 
 /// Sampled and counted time may differ by this factor before the instrument is
 /// said to disagree with the server: both have a start-up of a call in them, and
@@ -22,7 +22,8 @@ pub struct LatencyBreakdown {
     /// What the seconds are per.
     pub unit: WorkUnit,
     /// Mean latency that the clients saw; `None` for a load whose clients are not
-    /// in the record. Then the lines sum up to the time on the server.
+    /// in the record. Then the lines sum up to the time on the server, and what a gateway kept
+    /// back.
     #[serde(with = "crate::seconds::option")]
     pub latency: Option<Duration>,
     /// The lines, largest first; the residual last.
@@ -68,7 +69,7 @@ impl LatencyBreakdown {
     /// Closes the latency breakdown of a summary; `None` without samples of wait events.
     pub fn close(record: &Record, window: Window, summary: &Summary) -> Option<LatencyBreakdown> {
         let time = summary.time.as_ref()?;
-        let whole = time.latency.map_or(time.on_server.center, |l| l.as_secs_f64());
+        let whole = time.whole();
         if whole <= 0.0 {
             return None;
         }
@@ -104,6 +105,9 @@ impl LatencyBreakdown {
             for (name, time_of) in times {
                 lines.push(line(name, None, exact(time_of, &time.on_server)));
             }
+        }
+        for (name, time_of) in time.gateway.into_iter().flat_map(GatewayTime::lines) {
+            lines.push(line(name, None, exact(time_of, &time.on_server)));
         }
         for (name, time_of) in time.application.into_iter().flat_map(|of| of.lines()) {
             lines.push(line(name, None, exact(time_of, &time.on_server)));
@@ -149,7 +153,7 @@ impl LatencyBreakdown {
 }
 
 fn cross_checks(record: &Record, window: Window, time: &TimeSplit) -> Vec<CrossCheck> {
-    let latency = time.latency.map_or(time.on_server.center, |l| l.as_secs_f64());
+    let latency = time.whole();
     let Some((counted, source)) = backend_flush(record, window, time) else { return Vec::new() };
     let sampled = sampled_flush(time);
     let low = sampled.low().unwrap_or(sampled.center);

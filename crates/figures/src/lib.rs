@@ -82,7 +82,9 @@ pub use statements::{Statement, Statements, statements};
 pub use storage_use::{FlushCeiling, StorageUse};
 pub use summary::{Summary, TIME, summary};
 pub use tables::{RowChanges, TableUpdates, row_changes};
-pub use time_split::{ApplicationTime, DriverTime, EventTime, TimePart, TimeSplit, time_split};
+pub use time_split::{
+    ApplicationTime, DriverTime, EventTime, GatewayTime, TimePart, TimeSplit, time_split,
+};
 pub use timeline::{Mark, Stretch, Timeline, timeline};
 pub use trend::{Shift, Trend, TrendPoint, trend};
 pub use wait_class::WaitClass;

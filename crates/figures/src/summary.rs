@@ -118,6 +118,7 @@ pub fn summary(record: &Record) -> Summary {
             // What the load generator takes is outside of transactions alone.
             time.tell_driver(&cpu);
             time.tell_application(record, window, &cpu);
+            time.tell_gateway(record, window, &cpu);
             time.tell_pooler(&cpu);
             let backends = cpu.group(cpu::CLIENT_BACKENDS);
             time.counted_cpu = backends.and_then(|g| g.per_transaction);

@@ -51,12 +51,14 @@ pub struct TimeSplit {
     pub driver: Option<DriverTime>,
     /// The same of a pooler between clients and server on this machine.
     pub pooler: Option<DriverTime>,
+    /// What walwright's gateway kept back, where its metrics are in the record.
+    pub gateway: Option<GatewayTime>,
     /// What an application that was asked by HTTP took, as far as it is known.
     pub application: Option<ApplicationTime>,
     /// Whether an application was asked, whose sessions these are.
     pub asks_http: bool,
     /// Whether the residual holds what walwright's gateway withheld answers until the flush that
-    /// covers them had returned.
+    /// covers them had returned: one stood in between, and how long is not known.
     pub is_withheld: bool,
     /// Mean number of sessions between two transactions, as sampled.
     pub idle_sessions: f64,
@@ -100,8 +102,7 @@ pub struct TimePart {
     pub class: WaitClass,
     /// Seconds a transaction spends in it.
     pub per_transaction: Estimate,
-    /// Share of the client's latency, or of the time on the server where the
-    /// latency is unknown.
+    /// Share of the [whole](TimeSplit::whole).
     pub share: Estimate,
     /// Mean number of sessions in it.
     pub sessions: f64,
@@ -166,6 +167,43 @@ impl DriverTime {
         let part = if self.sum() > seconds { seconds / self.sum() } else { 1.0 };
         let (cpu, run_delay) = (self.cpu.mul_f64(part), self.run_delay.mul_f64(part));
         DriverTime { cpu, run_delay, ..self }
+    }
+}
+
+/// How long walwright's gateway kept transactions back, beside what they took on the server.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct GatewayTime {
+    /// Statements waited for a session of its pool.
+    #[serde(with = "crate::seconds")]
+    pub queue: Duration,
+    /// Answers waited until the flush that covers them had returned.
+    #[serde(with = "crate::seconds")]
+    pub withheld: Duration,
+}
+
+impl GatewayTime {
+    /// Its lines in the breakdown.
+    pub fn lines(self) -> [(&'static str, Duration); 2] {
+        [("withheld until durable", self.withheld), ("queue in the gateway", self.queue)]
+    }
+
+    /// Both, in seconds.
+    pub fn sum(self) -> f64 {
+        (self.queue + self.withheld).as_secs_f64()
+    }
+
+    /// Of a transaction, by its own counters over the transactions between the same readings.
+    fn of(record: &Record, window: Window) -> Option<GatewayTime> {
+        let counted = difference(record, Source::Gateway, window).ok()?;
+        let transactions = transactions_between(record, &counted)?;
+        let of = |column: &str| crate::seconds::duration(counted.sum(column).ok()? / transactions);
+        Some(GatewayTime { queue: of("queue_wait_seconds")?, withheld: of("withheld_seconds")? })
+    }
+
+    /// No more than so many seconds.
+    fn within(self, seconds: f64) -> GatewayTime {
+        let part = if self.sum() > seconds { seconds / self.sum() } else { 1.0 };
+        GatewayTime { queue: self.queue.mul_f64(part), withheld: self.withheld.mul_f64(part) }
     }
 }
 
@@ -234,13 +272,42 @@ impl TimeSplit {
         self.parts.iter().find(|p| p.class == class)
     }
 
+    /// What shares are of, in seconds: the latency that clients saw; where it is not known, the
+    /// time on the server and what a gateway kept back.
+    pub fn whole(&self) -> f64 {
+        let kept_back = self.gateway.map_or(0.0, GatewayTime::sum);
+        self.latency.map_or(self.on_server.center + kept_back, |latency| latency.as_secs_f64())
+    }
+
     /// What is outside of transactions and the load generator's and a pooler's part of them, in
-    /// seconds.
+    /// seconds, but for what a gateway kept back.
     pub fn outside(&self) -> Option<Estimate> {
         let others = [self.driver, self.pooler].into_iter().flatten().map(DriverTime::sum);
         let application = self.application.map_or(0.0, ApplicationTime::sum);
         let others: f64 = others.sum::<f64>() + application;
         self.residual.clone().map(|residual| residual.map(|s| s + others))
+    }
+
+    /// Names what a gateway kept back: of what is outside of transactions on the server, or beside
+    /// their time there where the latency is not known.
+    pub(crate) fn tell_gateway(&mut self, record: &Record, window: Window, cpu: &CpuUse) {
+        let Some(counted) = GatewayTime::of(record, window) else {
+            if cpu.gateway().is_some_and(|gateway| gateway.connected) {
+                self.is_withheld = true;
+                self.warnings.push(UNREAD.to_owned());
+            }
+            return;
+        };
+        let whole = self.whole();
+        let outside = self.residual.as_ref().map(|residual| residual.center.max(0.0));
+        let told = outside.map_or(counted, |outside| counted.within(outside));
+        self.overdrawn += counted.sum() - told.sum();
+        self.take_outside(told.sum());
+        self.gateway = Some(told);
+        self.is_withheld = false;
+        let kept = if whole > 0.0 { whole / self.whole() } else { 1.0 };
+        self.parts.iter_mut().for_each(|part| part.share = part.share.clone().map(|s| s * kept));
+        self.warnings.extend(barriers_counted(record, window, self.unit));
     }
 
     /// Names a pooler's part of what is outside of transactions on the server.
@@ -250,7 +317,7 @@ impl TimeSplit {
         let Some(counted) = known else { return };
         let pooler = counted.within(outside);
         self.overdrawn += counted.sum() - pooler.sum();
-        let kept = 1.0 - pooler.sum() / outside;
+        let kept = (1.0 - pooler.sum() / outside).max(0.0);
         self.residual = self.residual.take().map(|residual| residual.map(|s| s * kept));
         self.residual_share = self.residual_share.map(|share| share * kept);
         self.pooler = Some(pooler);
@@ -363,9 +430,35 @@ pub(crate) fn pool_waited(record: &Record, window: Window) -> Option<(f64, Diffe
 /// second are how many wait, and those over transactions a second what one waits (Little's law).
 fn pool_wait(record: &Record, window: Window) -> Option<Duration> {
     let (waited, counted) = pool_waited(record, window)?;
+    crate::seconds::duration(waited / transactions_between(record, &counted)?)
+}
+
+/// Transactions between two readings, those that failed too.
+fn transactions_between(record: &Record, counted: &Difference) -> Option<f64> {
     let work = work_between(record, counted.from, counted.to).ok()?;
     let failed = driven_between(record, counted.from, counted.to, failures).unwrap_or(0.0);
-    crate::seconds::duration(waited / (work.count + failed))
+    Some(work.count + failed).filter(|count| *count > 0.0)
+}
+
+/// That a gateway holds connections to the server whose metrics are not in the record.
+const UNREAD: &str = "how long the gateway before the server kept answers back is not known: \
+    `walwright gateway --metrics ADDRESS:PORT` tells it";
+
+/// Share of the commits from which on those of barriers are told of.
+const BARRIERS: f64 = 0.05;
+
+/// That commits of the server are in part those by which the gateway flushes.
+fn barriers_counted(record: &Record, window: Window, unit: WorkUnit) -> Option<String> {
+    let counted = difference(record, Source::Gateway, window).ok()?;
+    let barriers = counted.sum("barriers").ok()?;
+    let commits = work_between(record, counted.from, counted.to).ok()?.count;
+    (unit == WorkUnit::Commit && barriers > BARRIERS * commits).then(|| {
+        format!(
+            "{:.0} % of the commits are those by which the gateway flushes: figures a commit are \
+             less than those of a transaction of its clients by that",
+            100.0 * barriers / commits
+        )
+    })
 }
 
 /// Splits the latency of a transaction over the window.
@@ -490,6 +583,7 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
         parts,
         driver: None,
         pooler: None,
+        gateway: None,
         application: None,
         asks_http: record.load.as_ref().is_some_and(LoadFacts::asks_http),
         is_withheld: record.load.as_ref().is_some_and(LoadFacts::is_behind_gateway),
@@ -806,6 +900,57 @@ mod tests {
         assert!((outside - split.residual.as_ref().unwrap().center - driver.sum()).abs() < 1e-12);
         let whole = lines + split.residual_share.unwrap() + driver.sum() / latency;
         assert!((whole - 1.0).abs() < 1e-9, "{whole}");
+    }
+
+    /// A gateway that keeps each of a thousand transactions a second back for 1.25 ms.
+    fn behind_gateway(mut build: Build) -> Build {
+        for s in 0..=30 {
+            let t = f64::from(s);
+            let counts = [("withheld_seconds", t), ("queue_wait_seconds", 0.25 * t)];
+            build.sample(t, Source::Gateway, [row(counts)]);
+        }
+        build
+    }
+
+    #[test]
+    fn what_a_gateway_keeps_back_is_part_of_the_latency() {
+        let build = behind_gateway(counted(1.5, 2.5));
+        let window = Window { start: second(0.0), end: second(30.0) };
+        let cpu = crate::cpu::cpu_use(&build.record, window, &mut Default::default());
+        let mut split = split(&build).unwrap();
+        let before = split.residual.as_ref().unwrap().center;
+        split.tell_gateway(&build.record, window, &cpu);
+        let told = split.gateway.unwrap();
+        let micros = |d: Duration| (d.as_secs_f64() * 1e6).round();
+        assert_eq!((micros(told.withheld), micros(told.queue)), (1_000.0, 250.0));
+        let rest = split.residual.as_ref().unwrap().center;
+        assert!((before - rest - told.sum()).abs() < 1e-9, "{before} {rest}");
+        let shares: f64 = split.parts.iter().map(|p| p.share.center).sum();
+        let whole = shares + split.residual_share.unwrap() + told.sum() / split.whole();
+        assert!((whole - 1.0).abs() < 1e-9, "{whole}");
+    }
+
+    #[test]
+    fn what_a_gateway_keeps_back_is_beside_the_servers_time_where_no_latency_is_known() {
+        let mut build = behind_gateway(latency_breakdown());
+        build.record.intervals.clear();
+        for s in 0..=30 {
+            build.sample(
+                f64::from(s),
+                Source::Database,
+                [row([("xact_commit", 1e3 * f64::from(s))])],
+            );
+        }
+        let window = Window { start: second(0.0), end: second(30.0) };
+        let cpu = crate::cpu::cpu_use(&build.record, window, &mut Default::default());
+        let mut split = split(&build).unwrap();
+        split.tell_gateway(&build.record, window, &cpu);
+        assert_eq!(split.residual, None);
+        let told = split.gateway.unwrap();
+        assert!((told.sum() - 1.25e-3).abs() < 1e-6, "{told:?}");
+        assert!((split.whole() - split.on_server.center - told.sum()).abs() < 1e-12);
+        let shares: f64 = split.parts.iter().map(|p| p.share.center).sum();
+        assert!((shares + told.sum() / split.whole() - 1.0).abs() < 1e-9, "{shares}");
     }
 
     #[test]

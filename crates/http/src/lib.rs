@@ -1,8 +1,11 @@
 //! Serving HTTP/1 on a listener until it is asked to stop: what every endpoint here needs, so that
 //! none of them accepts, bounds or ends connections in a way of its own; and [`Endpoint`], which serves
-//! metrics so, in either of their forms.
+//! metrics so, in either of their forms. The other way round, [`PageAddress`] gets a page and
+//! [`Reading`] reads the metrics on it.
 
 mod metrics;
+mod page_address;
+mod reading;
 mod token;
 
 use std::error::Error;
@@ -20,6 +23,8 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 pub use metrics::{Endpoint, Form, Health, Metrics};
+pub use page_address::{NoPageAddress, PageAddress, PageError, connect};
+pub use reading::{Labels, Reading};
 pub use token::{TokenHash, bearer_tokens};
 
 /// How long nothing is accepted after that has failed: mostly for want of descriptors, so that

@@ -61,7 +61,9 @@ pub use facts::{
     Restart, ServerStart, TablesOfInterest, TargetDescription, host_facts, partition_plans,
     schema_facts, server_start, settings, target_facts,
 };
-pub use host::{HostScope, Listening, LoadParts, ProcessName, listener, wal_directory};
+pub use host::{
+    GatewayProcess, HostScope, Listening, LoadParts, ProcessName, gateways, listener, wal_directory,
+};
 pub use machine::this_machine;
 pub use observation::{Observation, Sink};
 pub use probe::{Probe, ProbeSpec};

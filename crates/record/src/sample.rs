@@ -79,13 +79,18 @@ pub enum Source {
     /// What an application tells of its pool: seconds that requests waited for a session
     /// (`pool_wait_seconds`), and how many had one (`pool_leases`).
     Application,
+    /// What walwright's gateway tells of all its pools: seconds that answers waited for the flush
+    /// that covers them (`withheld_seconds`) and statements for a session (`queue_wait_seconds`),
+    /// how many did (`withheld`, `queue_waits`), `execution_seconds`, `transactions` with
+    /// `transaction_seconds`, `barriers` with `barrier_seconds`.
+    Gateway,
     /// What the probe itself cost: queries, their time, its own CPU.
     ProbeCost,
 }
 
 impl Source {
     /// Every source.
-    pub const ALL: [Source; 26] = [
+    pub const ALL: [Source; 27] = [
         Source::Database,
         Source::Wal,
         Source::Io,
@@ -111,6 +116,7 @@ impl Source {
         Source::Neighbours,
         Source::Cgroup,
         Source::Application,
+        Source::Gateway,
         Source::ProbeCost,
     ];
 
@@ -142,6 +148,7 @@ impl Source {
             Source::Neighbours => "neighbours",
             Source::Cgroup => "cgroup",
             Source::Application => "application",
+            Source::Gateway => "gateway",
             Source::ProbeCost => "probe_cost",
         }
     }
@@ -180,6 +187,7 @@ impl Source {
             | Source::Memory
             | Source::Cgroup
             | Source::Application
+            | Source::Gateway
             | Source::ProbeCost => &[],
         }
     }

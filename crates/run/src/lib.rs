@@ -16,7 +16,6 @@ mod lifecycle;
 mod lifetime;
 mod load_options;
 mod notes;
-mod page_address;
 mod pooler;
 mod power_cut;
 mod progress;
@@ -27,8 +26,8 @@ mod storage;
 mod sweep;
 
 pub use attach::{
-    COMMAND_PATIENCE, CommandPlan, LogChoice, PoolWaitPlan, Printing, RecordError, RecordPlan,
-    Recorded, Until, add_results, guard_command, ignores_hangup, record,
+    COMMAND_PATIENCE, CommandPlan, GatewayChoice, LogChoice, PoolWaitPlan, Printing, RecordError,
+    RecordPlan, Recorded, Until, add_results, guard_command, ignores_hangup, record,
 };
 pub use ceiling::measure as measure_ceiling;
 pub use length::Length;

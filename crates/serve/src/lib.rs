@@ -23,5 +23,4 @@ mod site;
 pub use admission::{Admission, Token};
 pub use error::ServeError;
 pub use jobs::Program;
-pub use pages::GatewayAddress;
 pub use site::{Options, Site};

@@ -16,7 +16,6 @@ use walwright_store::{FindError, Lab, Store, StoreError};
 
 use crate::answer::Refusal;
 
-pub use gateway::GatewayAddress;
 pub(crate) use gateway::WatchedGateway;
 pub(crate) use jobs::{WatchedJob, list as job_list};
 pub(crate) use run::{Kept, Provable, WatchedRun};

@@ -22,6 +22,7 @@ use futures_util::stream;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use walwright_http::PageAddress;
 use walwright_record::{RunHeader, RunState};
 use walwright_report::Document;
 use walwright_report::html::{self, Links};
@@ -35,8 +36,7 @@ use crate::forms;
 use crate::jobs::{Job, Jobs, Program};
 use crate::live::{Live, Seen};
 use crate::pages::{
-    self, GatewayAddress, Kept, Pages, Query, Study, WatchedGateway, WatchedJob, WatchedRun,
-    WatchedStudy, above,
+    self, Kept, Pages, Query, Study, WatchedGateway, WatchedJob, WatchedRun, WatchedStudy, above,
 };
 
 /// Longest that a client may take for the head of a request, and with nothing to say.
@@ -63,7 +63,7 @@ pub struct Options {
     /// Workloads that runs are made of.
     pub workloads: Vec<String>,
     /// A gateway whose metrics are shown.
-    pub gateway: Option<GatewayAddress>,
+    pub gateway: Option<PageAddress>,
     /// Most of one processor that watching one thing may take, whatever the number of viewers.
     pub share: f64,
 }
@@ -81,7 +81,7 @@ pub(crate) struct Shared {
     pub(crate) live: Live,
     jobs: Jobs,
     workloads: Vec<String>,
-    gateway: Option<GatewayAddress>,
+    gateway: Option<PageAddress>,
     assets: HashMap<&'static str, Packed>,
     viewers: Arc<Semaphore>,
     /// Held by whoever judges a record.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use walwright_figures::limit::Limit;
+use walwright_http::PageAddress;
 use walwright_server::Secret;
 
 use super::{duration, some_time};
@@ -72,6 +73,10 @@ pub struct RecordArgs {
     /// The pooler. Well-known ones are recognised.
     #[arg(long, value_name = "NAME|PID", help_heading = "Who is who on this machine")]
     pub pooler: Vec<String>,
+    /// Where walwright's gateway before the server shows metrics, for how long it kept answers back:
+    /// http://HOST:PORT/metrics. One that runs here is found by its command line.
+    #[arg(long, value_name = "URL", help_heading = "Who is who on this machine")]
+    pub gateway_metrics: Option<PageAddress>,
 
     /// Ticks of wait events a second, 1 to 100.
     #[arg(long, default_value_t = 10, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..=100), help_heading = "What is seen")]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use walwright_driver::HttpServer;
 use walwright_figures::limit::Limit;
+use walwright_http::PageAddress;
 use walwright_record::{LoadLevel, LoadStage};
 use walwright_run::WarmUp;
 use walwright_server::Secret;
@@ -77,7 +78,7 @@ const NOT_WITH_POWER_CUTS: [&str; 45] = [
 #[derive(Debug, Clone)]
 pub struct PoolWait {
     /// The address of the page; `/metrics` of the application where not given.
-    pub metrics: Option<String>,
+    pub metrics: Option<PageAddress>,
     /// Its name.
     pub name: String,
 }
@@ -282,8 +283,11 @@ impl RunArgs {
 /// Where an application tells how long requests wait for its pool.
 fn pool_wait(text: &str) -> Result<PoolWait, String> {
     let (metrics, name) = match text.rsplit_once('#') {
-        Some((url, name)) if url.starts_with("http://") => (Some(url.to_owned()), name),
-        Some(_) => return Err(format!("'{text}': metrics are read from http://HOST:PORT/PATH")),
+        Some((url, name)) => {
+            let address = url.parse();
+            let wrong = |_| format!("'{text}': metrics are read from http://HOST:PORT/PATH");
+            (Some(address.map_err(wrong)?), name)
+        }
         None => (None, text),
     };
     if name.is_empty() || name.contains(['/', '{', ' ']) {

@@ -37,7 +37,7 @@ pub struct ServeArgs {
     pub token_file: Option<PathBuf>,
     /// Where a gateway shows its metrics (`walwright gateway --metrics`), for a page of it.
     #[arg(long, value_name = "http://HOST:PORT/metrics")]
-    pub gateway: Option<walwright_serve::GatewayAddress>,
+    pub gateway: Option<walwright_http::PageAddress>,
     /// A name by which browsers reach it, beside localhost and addresses; may be repeated.
     #[arg(long, value_name = "NAME")]
     pub name: Vec<String>,

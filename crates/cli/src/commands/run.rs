@@ -193,9 +193,9 @@ pub fn plan(args: RunArgs) -> RunPlan {
     if let (Some(server), Some(timeout)) = (&mut http, args.timeout) {
         server.timeout = timeout;
     }
-    let pool_wait = args.pool_wait.zip(http.as_ref()).map(|(of, server)| PoolWaitPlan {
-        metrics: of.metrics.unwrap_or_else(|| format!("{server}/metrics")),
-        name: of.name,
+    let pool_wait = args.pool_wait.zip(http.as_ref()).and_then(|(of, server)| {
+        let metrics = of.metrics.or_else(|| format!("{server}/metrics").parse().ok())?;
+        Some(PoolWaitPlan { metrics, name: of.name })
     });
     RunPlan {
         target,

@@ -34,7 +34,7 @@ pub fn execute(lab: &Lab, args: ServeArgs) -> anyhow::Result<ExitCode> {
     let file = std::env::current_exe().context("cannot find walwright's own program file")?;
     let program = Program { file, words: vec!["--lab".into(), lab.directory().into()] };
     let workloads = walwright_workload::workload::builtin_names().map(str::to_owned).collect();
-    let gateway = args.gateway.clone();
+    let gateway = args.gateway.clone().map(|address| address.or_path("metrics"));
     let served = until_done(Parting::WORKING, async |stop| -> anyhow::Result<()> {
         let listener = Site::listen(args.listen).await?;
         let address = listener.local_addr()?;

@@ -101,6 +101,12 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
+/// Whether a machine that is busy with something else had processes looked for less often.
+fn slowed(recorded: &Value) -> bool {
+    let told = recorded["warnings"].to_string();
+    told.contains("to keep the probe cheap") || told.contains("readings missed")
+}
+
 #[test]
 fn a_command_is_watched_to_its_end_and_its_log_joins() {
     let bench = Bench::new();
@@ -129,10 +135,7 @@ fn a_command_is_watched_to_its_end_and_its_log_joins() {
     // pgbench was recognised as what makes the load, and is no noise.
     let groups = summary["cpu"]["groups"].as_array().unwrap();
     let group = |name: &str| groups.iter().any(|g| g["group"] == name);
-    // A machine that is busy with something else has it looked for less often, which is told.
-    let told = result["warnings"].to_string();
-    let slowed = told.contains("to keep the probe cheap") || told.contains("readings missed");
-    assert!(group("load generator: pgbench") || slowed, "{groups:?}: {told}");
+    assert!(group("load generator: pgbench") || slowed(&result), "{result}");
     assert!(!group("other: pgbench"));
 
     // The rest of the tool reads the record like any other.
@@ -563,4 +566,54 @@ fn logs_of_all_kinds_of_pgbench_runs_are_read() {
     let load = &aggregated["summary"]["load"];
     assert!(load["failures"].as_object().unwrap().contains_key("40001"), "{load}");
     assert!(number(&load["mean_latency"]) > 0.0);
+}
+
+/// A gateway before the server of a bench, with these arguments more, and its port.
+fn gateway_before(bench: &Bench, log: &str, more: &[&str]) -> (std::process::Child, String) {
+    let dsn = bench.dsn();
+    let words = ["gateway", "--server", &dsn, "--listen=127.0.0.1:0"];
+    let mut command = bench.place.command(&[&words[..], more].concat());
+    command.stderr(std::fs::File::create(bench.place.path(log)).unwrap());
+    let gateway = command.current_dir(bench.place.path("")).spawn().unwrap();
+    let mut port = None;
+    until("it listens", || {
+        let told = std::fs::read_to_string(bench.place.path(log)).unwrap_or_default();
+        let listens = told.split_once("listening on 127.0.0.1:").map(|(_, rest)| rest.to_owned());
+        port = listens.and_then(|rest| Some(rest.split_once('\n')?.0.to_owned()));
+        port.is_some() && told.contains("Ctrl-C ends it")
+    });
+    (gateway, port.unwrap())
+}
+
+#[test]
+fn a_gateway_before_the_server_tells_what_it_kept_back() {
+    let bench = Bench::new();
+    // Below the ports that systems hand out.
+    let port = 20_000 + std::process::id() % 10_000;
+    let table = format!("[metrics]\nlisten = \"127.0.0.1:{port}\"\n");
+    std::fs::write(bench.place.path("gateway.toml"), table).unwrap();
+    let load = ["-n", "-c", "4", "-T", "3", "-l", "-h", "127.0.0.1", "-p"];
+    let time = |recorded: &Value| recorded["summary"]["time"].clone();
+
+    let (gateway, at) = gateway_before(&bench, "first.log", &["--config", "gateway.toml"]);
+    let recorded = bench.record_pgbench(&["--json"], &[&load[..], &[&at]].concat()).code(0).json();
+    signal(gateway.id(), libc::SIGTERM);
+    finish(gateway).code(0);
+    let split = time(&recorded);
+    let withheld = number(&split["gateway"]["withheld"]);
+    let latency = number(&split["latency"]);
+    assert!(withheld > 0.0 && withheld < latency, "{withheld} of {latency}");
+    assert_eq!(split["is_withheld"], false);
+    let shown = bench.place.run(&["show", "latest"]).code(0).out();
+    assert!(shown.contains("withheld until durable"), "{shown}");
+
+    // One that shows none is told of.
+    let (gateway, at) = gateway_before(&bench, "second.log", &[]);
+    let recorded = bench.record_pgbench(&["--json"], &[&load[..], &[&at]].concat()).code(0).json();
+    signal(gateway.id(), libc::SIGTERM);
+    finish(gateway).code(0);
+    let split = time(&recorded);
+    assert_eq!(split["gateway"], Value::Null);
+    let told = split["warnings"].to_string().contains("gateway --metrics");
+    assert!(told && split["is_withheld"] == true || slowed(&recorded), "{recorded}");
 }

@@ -52,6 +52,8 @@ pub(super) fn findings(reading: &Reading) -> Vec<Finding> {
         return Vec::new();
     }
     let Some(wait) = reading.in_classes(&COMMIT) else { return Vec::new() };
+    // The barrier's flush is in these samples; its clients wait in the gateway.
+    let wait = wait.map(|seconds| seconds + reading.withheld());
     if worth(reading, Some(wait.clone())).is_none() {
         return Vec::new();
     }
@@ -97,9 +99,12 @@ fn waking(reading: &Reading) -> f64 {
 /// What is known about flushes, as evidence.
 fn evidence(reading: &Reading, wait: &Estimate) -> Vec<Evidence> {
     let per = reading.per();
+    let source = match reading.withheld() {
+        0.0 => "wait events",
+        _ => "wait events and the gateway's metrics",
+    };
     let mut seen = vec![
-        Evidence::new("wait events", "waiting for WAL flushes", Value::Seconds(wait.center))
-            .per(per),
+        Evidence::new(source, "waiting for WAL flushes", Value::Seconds(wait.center)).per(per),
     ];
     let wal = reading.summary.wal.as_ref();
     if let Some(flushes) = wal.and_then(|w| w.flushes_per_transaction) {

@@ -1,7 +1,6 @@
 //! What walwright's gateway between clients and server would gain.
 
 use serde::Serialize;
-use walwright_figures::ProcessRole;
 use walwright_figures::queueing::{Station, ThroughGateway, holders_committing};
 use walwright_stats::Estimate;
 
@@ -23,8 +22,6 @@ const HOLDING: f64 = 0.3;
 const FULL: f64 = 0.9;
 /// Part of the latency from which a place where clients spend it is said to be what limits.
 const MOST: f64 = 0.5;
-/// The group of processes that a gateway between is summed in.
-const IN_BETWEEN: &str = "pooler: walwright gateway";
 
 /// What the gateway would do to a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -164,9 +161,7 @@ fn gain(reading: &Reading) -> Result<Gain, String> {
 
 fn is_in_between(reading: &Reading) -> bool {
     let ours = reading.record.load.as_ref().is_some_and(|load| load.is_behind_gateway());
-    let groups = reading.summary.cpu.iter().flat_map(|cpu| &cpu.groups);
-    let mut poolers = groups.filter(|group| ProcessRole::of(&group.group) == ProcessRole::Pooler);
-    ours || poolers.any(|group| group.group == IN_BETWEEN)
+    ours || reading.summary.cpu.as_ref().is_some_and(|cpu| cpu.gateway().is_some())
 }
 
 /// What the load would send through it, and what its holders of locks do.

@@ -1,7 +1,7 @@
 //! What bounds the load outside the server: the load generator, and the application
 //! whose database this is.
 
-use walwright_figures::{CpuUse, GroupCpu, ProcessRole, WaitClass, WorkUnit};
+use walwright_figures::{CpuUse, GatewayTime, GroupCpu, ProcessRole, WaitClass, WorkUnit};
 
 use super::bounds::FULL;
 use crate::{Action, DiagnosisId, Evidence, Finding, Gain, Impact, Kind, Reading, Value};
@@ -171,7 +171,8 @@ fn by_latency(reading: &Reading, cpu: &CpuUse) -> Option<Finding> {
     let time = reading.summary.time.as_ref()?;
     let queue = time.queue.unwrap_or_default().as_secs_f64();
     // A backend that a message wakes counts as idle until it has a processor.
-    let outside = cycle - queue - time.on_server.center - reading.run_delay();
+    let kept_back = time.gateway.map_or(0.0, GatewayTime::sum);
+    let outside = cycle - queue - kept_back - time.on_server.center - reading.run_delay();
     let share = outside / cycle;
     if share < OUTSIDE {
         return None;

@@ -132,16 +132,18 @@ fn bound(reading: &Reading) -> String {
     }
     let Some(time) = &reading.summary.time else { return String::new() };
     let largest = time.parts.iter().max_by(|a, b| a.share.center.total_cmp(&b.share.center));
+    let rest = time.residual_share.unwrap_or(0.0);
+    let withheld = time.gateway.map_or(0.0, |of| of.withheld.as_secs_f64() / time.whole());
     match largest {
         Some(part) if part.class == WaitClass::Client => {
             "The largest part of the latency is waiting for the client's next statement.".to_owned()
         }
-        Some(part) if part.share.center > time.residual_share.unwrap_or(0.0) => format!(
+        Some(part) if part.share.center > rest.max(withheld) => format!(
             "The largest part of the latency is {} ({:.0} %).",
             part.class.label(),
             100.0 * part.share.center
         ),
-        _ if time.is_withheld => {
+        _ if time.is_withheld || withheld > rest => {
             "The largest part of the latency is what the gateway withheld answers until they were \
              durable."
                 .to_owned()

@@ -10,7 +10,9 @@ use super::network::{
     Bunched, Commits, Delay, Driver, Network, Processing, Serial, Solution, Station, Worker,
 };
 use crate::cpu::CLIENT_BACKENDS;
-use crate::{CpuUse, ProcessRole, Summary, TimeSplit, WaitClass, WorkUnit, intervals_inside};
+use crate::{
+    CpuUse, GatewayTime, ProcessRole, Summary, TimeSplit, WaitClass, WorkUnit, intervals_inside,
+};
 
 /// Times the wait of fair sharing that a wait for a processor is said to follow; what is
 /// beyond is taken not to depend on the other clients.
@@ -219,12 +221,14 @@ impl Parts {
             }
             (Some(_), None) => (cpu, 0.0),
         };
+        let kept_back = time.gateway.map_or(0.0, GatewayTime::sum);
+        let outside = time.residual.as_ref().map_or(0.0, |r| r.center.max(0.0)) + kept_back;
         let delays = [
             (Station::Io, class(WaitClass::Io)),
             (Station::Replication, class(WaitClass::Replication)),
             (Station::Other, class(WaitClass::Other)),
             (Station::Client, class(WaitClass::Client)),
-            (Station::Outside, time.residual.as_ref().map_or(0.0, |r| r.center.max(0.0))),
+            (Station::Outside, outside),
         ];
         let delay = |(station, seconds)| Delay { station, seconds };
         Parts {

@@ -166,19 +166,30 @@ fn generator(record: &Record, rate: f64) -> Option<f64> {
 /// The latency breakdown, summed by resource. Ends of intervals add up at worst, since parts of one
 /// run come from the same ticks.
 fn times(split: &TimeSplit) -> Vec<ResourceTime> {
-    let whole = split.latency.map_or(split.on_server.center, |l| l.as_secs_f64());
+    let whole = split.whole();
     let mut sums: BTreeMap<ScalingResource, Estimate> = BTreeMap::new();
     let outside = split.outside();
-    // What the gateway withholds waits for the flush that covers it.
+    // What the gateway withholds waits for the flush that covers it, known or not.
     let waits_for = match split.is_withheld {
         true => ScalingResource::WalFlush,
         false => ScalingResource::Clients,
     };
+    let kept_back = split.gateway.map(|of| {
+        let exact = |time: Duration| Estimate {
+            center: time.as_secs_f64(),
+            interval: None,
+            ..split.on_server.clone()
+        };
+        let (flush, queue) = (exact(of.withheld), exact(of.queue));
+        [(ScalingResource::WalFlush, flush), (ScalingResource::Other, queue)]
+    });
+    let kept_back = kept_back.iter().flatten().map(|(resource, seconds)| (*resource, seconds));
     let parts = split
         .parts
         .iter()
         .map(|part| (ScalingResource::of(part.class), &part.per_transaction))
-        .chain(outside.iter().map(|outside| (waits_for, outside)));
+        .chain(outside.iter().map(|outside| (waits_for, outside)))
+        .chain(kept_back);
     for (resource, seconds) in parts {
         let sum = match sums.remove(&resource) {
             Some(before) => sum_of(&before, seconds),

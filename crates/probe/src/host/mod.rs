@@ -3,6 +3,7 @@
 pub(crate) mod cgroup;
 mod connected;
 pub(crate) mod disk;
+mod gateways;
 mod machine;
 mod neighbours;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use std::path::{Path, PathBuf};
 use walwright_record::TargetFacts;
 
 pub use connected::{Listening, listener};
+pub use gateways::{GatewayProcess, gateways};
 pub use parts::{LoadParts, ProcessName};
 pub(crate) use sampler::{HostReport, HostSampler};
 

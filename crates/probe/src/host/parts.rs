@@ -234,11 +234,13 @@ fn is_called(name: &str, comm: &str, line: &str) -> bool {
         })
 }
 
-/// Whether a command line starts walwright's gateway.
-fn is_gateway(line: &str) -> bool {
+/// Whether a command line starts walwright's gateway, and not what looks at one or checks one.
+pub(super) fn is_gateway(line: &str) -> bool {
     let mut words = line.split(' ').filter(|word| !word.is_empty());
     let program = words.next().map(file);
-    program == Some(GATEWAY.0) && words.next() == Some(GATEWAY.1)
+    program == Some(GATEWAY.0)
+        && words.next() == Some(GATEWAY.1)
+        && words.next().is_some_and(|word| word.starts_with('-'))
 }
 
 /// A path's last part.
@@ -301,6 +303,8 @@ mod tests {
             recognising.find(50, "walwright", "/a/walwright gateway --server x", &parents);
         assert_eq!(gateway, Some(Part::Pooler));
         assert_eq!(Part::Pooler.group("walwright"), "pooler: walwright gateway");
+        let top = recognising.find(50, "walwright", "walwright gateway top x", &parents);
+        assert_eq!(top, None);
         assert_eq!(recognising.find(50, "walwright", "walwright run -c 4", &parents), None);
         assert_eq!(find(&recognising, "backup"), None);
         assert_eq!(find(&casting(LoadParts::default()), "pgbench"), None);

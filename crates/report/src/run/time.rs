@@ -91,7 +91,7 @@ impl Row {
 }
 
 fn rows(split: &TimeSplit) -> Vec<Row> {
-    let whole = split.latency.map_or(split.on_server.center, |l| l.as_secs_f64());
+    let whole = split.whole();
     let outside = |name: &str, share, seconds, about: &str| Row {
         share: Share { name: name.to_owned(), share, seconds, ink: Ink::Outside },
         interval: String::new(),
@@ -137,6 +137,14 @@ fn rows(split: &TimeSplit) -> Vec<Row> {
             lines.map(|((name, seconds), about)| outside(name, seconds / whole, seconds, about));
         lines.collect::<Vec<_>>()
     });
+    let gateway = split.gateway.into_iter().flat_map(|of| {
+        let about =
+            ["answers in the gateway, until their flush returned", "for a session of its pool"];
+        of.lines().into_iter().zip(about).map(|((name, time), about)| {
+            let seconds = time.as_secs_f64();
+            outside(name, seconds / whole, seconds, about)
+        })
+    });
     let application =
         split.application.into_iter().flat_map(|of| of.lines()).map(|(name, time)| {
             let about = match name {
@@ -149,6 +157,7 @@ fn rows(split: &TimeSplit) -> Vec<Row> {
     queue
         .into_iter()
         .chain(parts)
+        .chain(gateway)
         .chain(application)
         .chain(driver)
         .chain(pooler)

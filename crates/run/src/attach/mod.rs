@@ -9,9 +9,11 @@ mod add;
 mod capture;
 pub(crate) mod child;
 mod error;
+mod gateway_metrics;
 mod guard;
 mod input;
 mod logs;
+mod metrics_reader;
 mod observe;
 mod plan;
 mod pool_wait;
@@ -32,6 +34,8 @@ use walwright_server::ConnectParams;
 
 pub use add::add_results;
 pub use error::RecordError;
+pub use gateway_metrics::GatewayChoice;
+pub(crate) use gateway_metrics::GatewayMetrics;
 pub use guard::{guard_command, ignores_hangup};
 pub use plan::{CommandPlan, LogChoice, RecordPlan, Until};
 pub(crate) use pool_wait::PoolWait;
@@ -174,10 +178,12 @@ async fn go(session: &Session, id: &RunId) -> Result<Ended, RecordError> {
     session.notes.phase_at(PhaseName::Measure, begun);
     let pool_wait = session.plan.pool_wait.as_ref();
     let pool_wait = pool_wait.map(|plan| PoolWait::begin(plan, &session.notes));
+    let gateway = GatewayMetrics::begin(session.gateway(), &session.notes);
     let watched = watch::watch(session, begun).await;
     if let Some(pool_wait) = pool_wait {
         pool_wait.end().await;
     }
+    gateway.end().await;
     let mut watched = watched?;
     let interrupted = observation.end(session).await;
     // The last samples lie inside.

@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use walwright_http::PageAddress;
 use walwright_probe::LoadParts;
 use walwright_results::Format;
 
@@ -27,6 +28,9 @@ pub struct RecordPlan {
     pub parts: LoadParts,
     /// Where the application tells how long requests wait for its pool.
     pub pool_wait: Option<PoolWaitPlan>,
+    /// Where a gateway before the server shows metrics; one of this machine is looked for where
+    /// this is not said.
+    pub gateway_metrics: Option<PageAddress>,
     /// What is sampled.
     pub probe: ProbePlan,
     /// The user's own words.

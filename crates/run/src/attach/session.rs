@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use walwright_server::{ConnectParams, Stop};
 
+use super::GatewayChoice;
 use super::plan::RecordPlan;
 use crate::notes::Notes;
 
@@ -14,4 +15,14 @@ pub(super) struct Session {
     pub(super) params: ConnectParams,
     pub(super) notes: Notes,
     pub(super) stop: Stop,
+}
+
+impl Session {
+    /// Which gateway's metrics are read.
+    pub(super) fn gateway(&self) -> GatewayChoice {
+        match &self.plan.gateway_metrics {
+            Some(address) => GatewayChoice::At(address.clone()),
+            None => GatewayChoice::Before(self.params.port()),
+        }
+    }
 }

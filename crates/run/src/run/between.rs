@@ -7,7 +7,7 @@ use super::RunError;
 use super::context::{Context, blocking};
 use super::drive::APPLICATION_NAME;
 use super::target::Target;
-use crate::Progress;
+use crate::{GatewayChoice, Progress};
 
 /// A pooler that runs; ends when dropped.
 pub(super) struct Between {
@@ -40,6 +40,11 @@ impl Between {
     /// How clients reach the server through it.
     pub fn params(&self) -> &ConnectParams {
         self.running.connect_params()
+    }
+
+    /// Whose metrics tell how long it withheld answers; `None` of a pooler that withholds none.
+    pub fn gateway(&self) -> Option<GatewayChoice> {
+        self.running.metrics()?.parse().ok().map(GatewayChoice::At)
     }
 
     /// Its process id.

@@ -76,6 +76,9 @@ pub enum RunError {
         /// What could be meant.
         known: String,
     },
+    /// What is read is at no address of a page.
+    #[error("metrics of the application are read from http://HOST:PORT/PATH, not from '{0}'")]
+    MetricsAddress(String),
     /// A parameter that no command line names.
     #[error("no command line has {{{name}}}, so the parameter {name} changes nothing")]
     ParameterUnused {
@@ -317,6 +320,7 @@ impl RunError {
             | RunError::NoSuchMajor(_)
             | RunError::Http(_)
             | RunError::Placeholder { .. }
+            | RunError::MetricsAddress(_)
             | RunError::ParameterUnused { .. }
             | RunError::StudyFile { .. }
             | RunError::Cluster(ClusterError::Setting(_)) => true,

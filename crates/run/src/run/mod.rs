@@ -206,7 +206,8 @@ async fn prepare(context: &Context) -> Result<Target, RunError> {
 
 async fn stages(context: &Context, target: &Target) -> Result<Ended, RunError> {
     let ready = context.unless_stopped(make_ready(context, target)).await?;
-    let observation = observe::Observation::begin(context, target, &ready.seen).await?;
+    let gateway = ready.between.as_ref().and_then(Between::gateway);
+    let observation = observe::Observation::begin(context, target, &ready.seen, gateway).await?;
     let side = side::Side::begin(context, target);
     let measuring = Arc::new(Notify::new());
     let pooler = ready.between.as_ref().map(|between| between.facts.clone());

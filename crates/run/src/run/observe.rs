@@ -16,8 +16,8 @@ use super::context::{Context, blocking};
 use super::tables::Found;
 use super::target::Target;
 use super::{RunError, drive};
-use crate::Progress;
-use crate::attach::PoolWait;
+use crate::attach::{GatewayMetrics, PoolWait};
+use crate::{GatewayChoice, Progress};
 
 /// Time given to measuring flush latency.
 const STORAGE_PROBE: Duration = Duration::from_secs(1);
@@ -192,6 +192,7 @@ pub(super) async fn load_has_left(client: &Client) {
 pub(super) struct Observation {
     probe: Option<Probe>,
     pool_wait: Option<PoolWait>,
+    gateway: Option<GatewayMetrics>,
 }
 
 impl Observation {
@@ -200,9 +201,10 @@ impl Observation {
         context: &Context,
         target: &Target,
         seen: &Seen,
+        gateway: Option<GatewayChoice>,
     ) -> Result<Observation, RunError> {
         let Some(choice) = context.plan.probe else {
-            return Ok(Observation { probe: None, pool_wait: None });
+            return Ok(Observation { probe: None, pool_wait: None, gateway: None });
         };
         let connector = Connector::to(&target.params);
         let rates =
@@ -213,13 +215,17 @@ impl Observation {
         let probe = Some(Probe::start(spec, sink).await?);
         let pool_wait = context.plan.load.pool_wait.as_ref();
         let pool_wait = pool_wait.map(|plan| PoolWait::begin(plan, &context.notes));
-        Ok(Observation { probe, pool_wait })
+        let gateway = gateway.map(|choice| GatewayMetrics::begin(choice, &context.notes));
+        Ok(Observation { probe, pool_wait, gateway })
     }
 
     /// Takes a last reading and keeps what the probe knows of itself.
     pub async fn end(self, context: &Context) {
         if let Some(pool_wait) = self.pool_wait {
             pool_wait.end().await;
+        }
+        if let Some(gateway) = self.gateway {
+            gateway.end().await;
         }
         let Some(probe) = self.probe else { return };
         // Of a load that never began there is nothing to compare its cost with.

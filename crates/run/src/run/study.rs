@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use walwright_driver::HttpServer;
+use walwright_http::{PageAddress, connect};
 use walwright_probe::{LoadParts, ProcessName};
 use walwright_record::RunState;
 use walwright_server::{ConnectParams, Stop};
@@ -21,7 +21,6 @@ use super::{
     Finished, LoadChoice, RunError, RunPlan, TargetPlan, WorkloadPlan, blocking, load_data, run,
 };
 use crate::attach::child::{Child, find_program};
-use crate::page_address::PageAddress;
 use crate::{
     CommandPlan, Observer, PoolWaitPlan, Printing, ProbePlan, Progress, RecordPlan, ServerAddress,
     Until,
@@ -81,7 +80,7 @@ impl StudyPlan {
         }
         if let Some(of) = &self.application {
             texts.extend(of.command.iter().chain(of.environment.values()).chain(&of.ready));
-            texts.extend(of.pool_wait.iter().map(|of| &of.metrics));
+            texts.extend(of.pool_wait.iter().map(|(metrics, _)| metrics));
             programs.push(&of.command);
         }
         let values = self.values("", 0, 0, Duration::ZERO, Path::new(""));
@@ -141,8 +140,9 @@ pub struct ApplicationPlan {
     pub ready: Option<String>,
     /// How long that may take.
     pub ready_within: Duration,
-    /// Where it tells how long requests wait for its pool.
-    pub pool_wait: Option<PoolWaitPlan>,
+    /// Where it tells how long requests wait for its pool: address of the metrics, and the name of
+    /// the histogram there.
+    pub pool_wait: Option<(String, String)>,
 }
 
 /// Time between two looks whether an application is ready.
@@ -273,9 +273,10 @@ impl Programs {
             },
         };
         let pool_wait = study.application.as_ref().and_then(|of| of.pool_wait.as_ref());
-        let pool_wait = pool_wait.map(|of| {
-            let metrics = filled(&of.metrics, &values)?;
-            Ok::<_, RunError>(PoolWaitPlan { metrics, name: of.name.clone() })
+        let pool_wait = pool_wait.map(|(metrics, name)| {
+            let metrics = filled(metrics, &values)?;
+            let metrics = metrics.parse().map_err(|_| RunError::MetricsAddress(metrics))?;
+            Ok::<_, RunError>(PoolWaitPlan { metrics, name: name.clone() })
         });
         let pool_wait = pool_wait.transpose()?;
         Ok(Programs { application, load, pool_wait, params: params.clone(), printed })
@@ -383,6 +384,7 @@ impl Programs {
             logs: Vec::new(),
             parts,
             pool_wait: self.pool_wait.clone(),
+            gateway_metrics: None,
             probe,
             label: plan.label.clone(),
             command_line: plan.command.clone(),
@@ -467,22 +469,10 @@ fn last_lines(path: &Path) -> String {
 
 /// Whether somebody answers there. Blocks for a second at most.
 fn answers(address: &str) -> bool {
-    let http = address.strip_prefix("http://");
-    let address = PageAddress::of(http.unwrap_or(address));
-    let connect = || {
-        let to = address.host_and_port().to_socket_addrs().ok()?.next()?;
-        TcpStream::connect_timeout(&to, ONE_LOOK).ok()
-    };
-    let Some(mut stream) = connect() else { return false };
-    if http.is_none() {
-        return true;
+    match address.parse::<PageAddress>() {
+        Ok(page) => page.status(ONE_LOOK).is_ok_and(|status| status < 500),
+        Err(_) => connect(address, ONE_LOOK).is_ok(),
     }
-    let mut head = [0; 12];
-    let asked = stream
-        .set_read_timeout(Some(ONE_LOOK))
-        .and_then(|()| stream.write_all(address.request().as_bytes()))
-        .and_then(|()| stream.read_exact(&mut head));
-    asked.is_ok() && head.starts_with(b"HTTP/1.") && matches!(head[9], b'1'..=b'4')
 }
 
 /// `{name}` replaced by its value. Other braces are text.
@@ -540,6 +530,8 @@ fn url(params: &ConnectParams) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+
     use super::*;
 
     #[test]

@@ -36,6 +36,8 @@ const POLL: Duration = Duration::from_millis(5);
 const END: Duration = Duration::from_secs(5);
 /// Tries with another free port when someone took the one just picked.
 const PORT_ATTEMPTS: usize = 3;
+/// What the gateway says before the address of its metrics.
+const METRICS: &str = "metrics at ";
 /// Lines of its log that are told.
 const LOG_LINES: usize = 5;
 /// Its log, in the directory of the cluster.
@@ -101,6 +103,7 @@ pub struct RunningPooler {
     guard: Guard,
     name: &'static str,
     params: ConnectParams,
+    metrics: Option<String>,
     log: PathBuf,
 }
 
@@ -156,22 +159,27 @@ impl RunningPooler {
         command.stdin(Stdio::null()).stdout(file).stderr(also);
         let guard = Guard::spawn(command, Signal::SIGKILL, None);
         let guard = guard.map_err(|error| spec.failed(&error))?;
-        let running = RunningPooler { guard, name: spec.program.name(), params, log };
-        running.wait_until_it_listens()?;
+        let name = spec.program.name();
+        let mut running = RunningPooler { guard, name, params, metrics: None, log };
+        let listens = |of: &RunningPooler| is_taken(&of.params).then_some(());
+        running.wait_until(listens)?;
+        if let PoolerProgram::Gateway(_) = spec.program {
+            running.metrics = Some(running.wait_until(RunningPooler::told_metrics)?);
+        }
         Ok(running)
     }
 
-    fn wait_until_it_listens(&self) -> Result<(), PoolerError> {
+    fn wait_until<T>(&self, what: impl Fn(&Self) -> Option<T>) -> Result<T, PoolerError> {
         let deadline = Instant::now() + START;
         let name = self.name;
         loop {
             // Whoever else has the port keeps it from this one, which then ends.
-            let listens = is_taken(&self.params);
+            let there = what(self);
             if let Some(why) = self.end() {
                 return Err(PoolerError::Start { name, why });
             }
-            if listens {
-                return Ok(());
+            if let Some(there) = there {
+                return Ok(there);
             }
             if Instant::now() > deadline {
                 let why = format!("it does not listen after {} s{}", START.as_secs(), self.said());
@@ -179,6 +187,18 @@ impl RunningPooler {
             }
             self.guard.wait(POLL);
         }
+    }
+
+    /// The line of its log that says where it shows metrics.
+    fn told_metrics(&self) -> Option<String> {
+        let log = fs::read_to_string(&self.log).ok()?;
+        let (told, _) = log.split_once(METRICS)?.1.split_once('\n')?;
+        Some(told.to_owned())
+    }
+
+    /// Where it shows metrics, if it does: `http://…`.
+    pub fn metrics(&self) -> Option<&str> {
+        self.metrics.as_deref()
     }
 
     /// How clients connect to the database `postgres` through it.
@@ -255,7 +275,7 @@ fn gateway(walwright: &Path, spec: &PoolerSpec, listens: &ConnectParams) -> Comm
     };
     let mut command = plain(walwright);
     command.args(["gateway", "--server", &dsn, "--auth", auth, "--listen"]).arg(listen);
-    command.args(["--pool-size", &POOL_SIZE.to_string()]);
+    command.args(["--pool-size", &POOL_SIZE.to_string(), "--metrics", "127.0.0.1:0"]);
     if let Some(password) = server.password() {
         command.env("PGPASSWORD", password.expose());
     }
