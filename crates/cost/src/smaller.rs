@@ -72,7 +72,7 @@ pub fn smaller(costs: &mut [Cost], list: &PriceList, instance: Option<&str>) {
             is_tested = true;
         }
         if let Some(base) = costs.first_mut().filter(|_| !is_tested) {
-            let to_test = to_test(base, processors);
+            let to_test = to_test(base, cheaper, processors);
             base.smaller.push(of(Verdict::NotTested { to_test }));
         }
     }
@@ -98,9 +98,11 @@ fn tested(cost: &Cost, instance: &Price, needed: f64) -> Verdict {
         // As much as is told with a digit after the point.
         (Some(had), Some(has)) if had <= has + 5e7 => {}
         (Some(had), Some(has)) => not_tested.push(format!(
-            "its memory of {}, as the runs had {}: a control group limits it (MemoryMax= of systemd)",
+            "its memory of {}, as the runs had {}: `walwright run … --memory {}` holds the server to \
+             it, MemoryMax= of its systemd unit one of yours",
             gigabytes(has),
-            gigabytes(had)
+            gigabytes(had),
+            megabytes(has)
         )),
         (Some(had), None) => not_tested.push(format!(
             "its memory, which the price file does not tell (memory_gb): the runs had {}",
@@ -118,9 +120,17 @@ fn tested(cost: &Cost, instance: &Price, needed: f64) -> Verdict {
     }
 }
 
+/// So much memory as a command line has it.
+fn megabytes(bytes: f64) -> String {
+    format!("{:.0}MB", (bytes / 1_048_576.0).floor())
+}
+
 /// What to do so that a claim about so many processors can be judged.
-fn to_test(base: &Cost, processors: u32) -> String {
+fn to_test(base: &Cost, instance: &Price, processors: u32) -> String {
     let capacity = &base.capacity;
+    let memory = instance
+        .memory_gb
+        .map_or_else(String::new, |gigabytes| format!(" --memory {}", megabytes(gigabytes * 1e9)));
     match capacity.machine_processors {
         Some(there) if there < processors => format!(
             "the machine of {} has {there} of the {processors} processors: measure on one that has \
@@ -129,7 +139,7 @@ fn to_test(base: &Cost, processors: u32) -> String {
         ),
         _ => format!(
             "hold the server to {processors} processors and name that run too: `walwright run … \
-             --processors {processors}`, `processors = {processors}` in an arm of an experiment; a \
+             --processors {processors}{memory}`, `processors = {processors}` in an arm of an experiment; a \
              server of yours by AllowedCPUs= of its systemd unit, or taskset. `walwright what-if \
              {} --processors {processors}` predicts it with an interval, for server and load \
              together",
@@ -169,7 +179,10 @@ mod tests {
         let untested = costs(&[(2000.0, 16.0)], None);
         let [one] = &untested[0].smaller[..] else { panic!("{untested:?}") };
         let Verdict::NotTested { to_test } = &one.verdict else { panic!("{one:?}") };
-        assert!(to_test.contains("--processors 4"), "{to_test}");
+        assert!(to_test.contains("--processors 4`"), "{to_test}");
+        let with_memory = costs(&[(2000.0, 16.0)], Some(16.0));
+        let told = format!("{:?}", with_memory[0].smaller);
+        assert!(told.contains("--processors 4 --memory 15258MB`"), "{told}");
         for (rate, expected) in [(900.0, Some(true)), (820.0, None), (700.0, Some(false))] {
             let costs = costs(&[(2000.0, 16.0), (rate, 4.0)], None);
             assert!(costs[0].smaller.is_empty(), "{costs:?}");

@@ -65,7 +65,7 @@ pub fn arms(plan: &PlanFile, origin: &Path, profiles: &Profiles) -> Result<Arms,
             return Err(PlanError::value(
                 &arm.name,
                 "name",
-                "the arm changes nothing: give it settings, ddl, load, workload, parameters, kernel, postgres, pg_bin, flush_latency, processors, tcp or profile",
+                "the arm changes nothing: give it settings, ddl, load, workload, parameters, kernel, postgres, pg_bin, flush_latency, processors, memory, tcp or profile",
             ));
         }
         // A profile is many changes under one name.
@@ -219,6 +219,7 @@ fn configuration(
         postgres: postgres(origin, arm.postgres.as_ref(), arm.pg_bin.as_ref()),
         flush_latency: arm.flush_latency,
         processors: arm.processors,
+        memory: arm.memory,
         tcp: arm.tcp,
     };
     match &arm.profile {

@@ -389,6 +389,7 @@ impl Bench {
                 tcp: whole.tcp.unwrap_or(false),
                 flush_latency: whole.flush_latency.map(|least| least.0),
                 processors: whole.processors,
+                memory: whole.memory,
                 restored: None,
             },
         };

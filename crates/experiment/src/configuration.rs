@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use walwright_server::Major;
 
-use super::{Length, LoadOptions};
+use super::{Length, LoadOptions, MemorySize};
 
 /// Which PostgreSQL.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,6 +65,8 @@ pub struct Configuration {
     pub flush_latency: Option<Length>,
     /// Processors that the server may use, where not all.
     pub processors: Option<NonZeroU32>,
+    /// Memory that the server may use, where not all.
+    pub memory: Option<MemorySize>,
     /// Whether the server is reached by TCP on the loopback address, not by its unix socket.
     pub tcp: Option<bool>,
 }
@@ -108,6 +110,7 @@ impl Configuration {
             postgres: changes.postgres.clone().or_else(|| self.postgres.clone()),
             flush_latency: changes.flush_latency.or(self.flush_latency),
             processors: changes.processors.or(self.processors),
+            memory: changes.memory.or(self.memory),
             tcp: changes.tcp.or(self.tcp),
         }
     }
@@ -159,6 +162,9 @@ impl Configuration {
         if self.processors.is_some() {
             parts.push(Configuration { processors: self.processors, ..none() });
         }
+        if self.memory.is_some() {
+            parts.push(Configuration { memory: self.memory, ..none() });
+        }
         if self.tcp.is_some() {
             parts.push(Configuration { tcp: self.tcp, ..none() });
         }
@@ -188,6 +194,7 @@ impl Configuration {
         words.extend(self.units.map(|units| format!("{units} units of work a transaction")));
         words.extend(self.flush_latency.map(|least| format!("flushes of at least {least}")));
         words.extend(self.processors.map(|count| format!("server on {count} processors")));
+        words.extend(self.memory.map(|size| format!("server with {size} of memory")));
         let way = |tcp| if tcp { "reached by TCP" } else { "reached by its unix socket" };
         words.extend(self.tcp.map(way).map(str::to_owned));
         words

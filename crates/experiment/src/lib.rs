@@ -69,4 +69,4 @@ pub use visit::Visit;
 /// How a load is driven, as a plan says it.
 pub use walwright_driver::Protocol;
 /// How a load is driven, as a plan says it.
-pub use walwright_run::{Gaps, Length, LoadOptions, Pooler, WarmUp};
+pub use walwright_run::{Gaps, Length, LoadOptions, MemorySize, Pooler, WarmUp};

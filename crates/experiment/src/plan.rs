@@ -43,12 +43,16 @@ const WAITS_HZ: u32 = 10;
 /// Most blocks: with more, one experiment takes weeks and the interval hardly narrows.
 pub(super) const MOST_BLOCKS: usize = 200;
 /// What is an attached server's own, by the key of a plan, and what to do about it.
-const AN_ATTACHED_SERVERS_OWN: [(&str, &str); 6] = [
+const AN_ATTACHED_SERVERS_OWN: [(&str, &str); 7] = [
     ("postgres", "its version is the server's own: leave it out"),
     ("pg_bin", "its binaries are the server's own: leave it out"),
     ("flush_latency", "only flushes of a cluster of our own can be lengthened"),
     (
         "processors",
+        "only a cluster of our own can be held to some: start the server so, and leave it out",
+    ),
+    (
+        "memory",
         "only a cluster of our own can be held to some: start the server so, and leave it out",
     ),
     ("tcp", "the connection string says how it is reached: leave it out"),
@@ -314,6 +318,7 @@ impl PlanFile {
                 of.pg_bin.is_some(),
                 of.flush_latency.is_some(),
                 of.processors.is_some(),
+                of.memory.is_some(),
                 of.tcp.is_some(),
                 self.load.pooler.is_some(),
             ],
@@ -326,6 +331,7 @@ impl PlanFile {
                     of.pg_bin.is_some(),
                     of.flush_latency.is_some(),
                     of.processors.is_some(),
+                    of.memory.is_some(),
                     of.tcp.is_some(),
                     of.load.pooler.is_some(),
                 ],
@@ -423,6 +429,7 @@ impl PlanFile {
             postgres: postgres(origin, server.postgres.as_ref(), server.pg_bin.as_ref()),
             flush_latency: server.flush_latency,
             processors: server.processors,
+            memory: server.memory,
             tcp: server.tcp,
             parameters: super::plan_tables::texts(&self.parameters),
             load: LoadOptions {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use walwright_run::{ApplicationPlan, Length, LoadOptions, WorkloadPlan};
+use walwright_run::{ApplicationPlan, Length, LoadOptions, MemorySize, WorkloadPlan};
 
 /// A value of a setting or option: text, or a bare number or truth value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -166,6 +166,9 @@ pub struct ServerTable {
     /// Processors that the server may use, where not all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub processors: Option<NonZeroU32>,
+    /// Memory that the server may use, where not all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemorySize>,
     /// Whether it is reached by TCP on the loopback address, not by its unix socket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tcp: Option<bool>,
@@ -270,6 +273,9 @@ pub struct ArmTable {
     /// Processors that the server may use, where not all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processors: Option<NonZeroU32>,
+    /// Memory that the server may use, where not all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemorySize>,
     /// Whether the server is reached by TCP on the loopback address, not by its unix socket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<bool>,

@@ -132,7 +132,14 @@ fn server(target: &TargetPlan, on_server: bool, run: &str) -> Result<ServerTable
     match (target, on_server) {
         (
             TargetPlan::Embedded {
-                major, pg_bin, settings, flush_latency, processors, tcp, ..
+                major,
+                pg_bin,
+                settings,
+                flush_latency,
+                processors,
+                memory,
+                tcp,
+                ..
             },
             false,
         ) => Ok(ServerTable {
@@ -140,6 +147,7 @@ fn server(target: &TargetPlan, on_server: bool, run: &str) -> Result<ServerTable
             pg_bin: pg_bin.clone(),
             flush_latency: flush_latency.map(Length),
             processors: *processors,
+            memory: *memory,
             tcp: tcp.then_some(true),
             settings: typed(settings),
             ..ServerTable::default()
@@ -359,6 +367,7 @@ mod tests {
             tcp,
             flush_latency: None,
             processors: None,
+            memory: None,
             restored: None,
         };
         let table = server(&embedded(false), false, "r").unwrap();

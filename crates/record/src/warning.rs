@@ -24,6 +24,8 @@ pub enum WarningCode {
     LengthenedFlushes,
     /// The server might use fewer processors than the machine has.
     LimitedProcessors,
+    /// The server might use less memory than the machine has.
+    LimitedMemory,
     /// Statistics were reset inside the window.
     StatisticsReset,
     /// Timing of I/O or WAL is off, so flush times are unknown.

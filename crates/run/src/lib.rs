@@ -15,6 +15,7 @@ mod length;
 mod lifecycle;
 mod lifetime;
 mod load_options;
+mod memory_size;
 mod notes;
 mod pooler;
 mod power_cut;
@@ -32,6 +33,7 @@ pub use attach::{
 pub use ceiling::measure as measure_ceiling;
 pub use length::Length;
 pub use load_options::{Gaps, LoadOptions, WarmUp};
+pub use memory_size::MemorySize;
 pub use pooler::Pooler;
 pub use power_cut::{CrashAudit, PowerCutPlan, audit, cut_power};
 pub use progress::{Observe, Observer, Progress, Silent};

@@ -10,7 +10,7 @@ use walwright_driver::HttpServer;
 use walwright_figures::limit::Limit;
 use walwright_http::PageAddress;
 use walwright_record::{LoadLevel, LoadStage};
-use walwright_run::WarmUp;
+use walwright_run::{MemorySize, WarmUp};
 use walwright_server::Secret;
 
 use super::load::{LoadArgs, WorkloadArgs, pair, rate, warm_up};
@@ -26,7 +26,7 @@ pub enum PowerCutLoses {
 }
 
 /// What has no meaning beside a power cut, whose load is its own and leaves no record.
-const NOT_WITH_POWER_CUTS: [&str; 45] = [
+const NOT_WITH_POWER_CUTS: [&str; 46] = [
     "http",
     "pool_wait",
     "requests",
@@ -44,6 +44,7 @@ const NOT_WITH_POWER_CUTS: [&str; 45] = [
     "replace",
     "tcp",
     "processors",
+    "memory",
     "keep",
     "repeats",
     "duration",
@@ -84,7 +85,7 @@ pub struct PoolWait {
 }
 
 /// What has no meaning where an application is asked.
-const NOT_WITH_HTTP: [&str; 21] = [
+const NOT_WITH_HTTP: [&str; 22] = [
     "workload",
     "file",
     "builtin",
@@ -101,6 +102,7 @@ const NOT_WITH_HTTP: [&str; 21] = [
     "tcp",
     "flush_latency",
     "processors",
+    "memory",
     "protocol",
     "lean",
     "max_tries",
@@ -152,7 +154,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "[URL#]NAME", value_parser = pool_wait, requires_all = ["http", "dsn"], help_heading = "What is seen")]
     pub pool_wait: Option<PoolWait>,
     /// Connection string of a server of yours: a URI or keywords. PG* variables and .pgpass count too; --dsn '' takes all from them.
-    #[arg(long, value_name = "DSN", conflicts_with_all = ["pg", "pg_bin", "set", "keep", "tcp", "flush_latency", "processors"], help_heading = "Where it is run")]
+    #[arg(long, value_name = "DSN", conflicts_with_all = ["pg", "pg_bin", "set", "keep", "tcp", "flush_latency", "processors", "memory"], help_heading = "Where it is run")]
     pub dsn: Option<Secret>,
     /// Let the workload create and fill its tables on the server of --dsn, and clean them before the run.
     #[arg(long, requires = "dsn", help_heading = "Where it is run")]
@@ -177,6 +179,10 @@ pub struct RunArgs {
     /// the load may use all: `walwright cost` says so whether a smaller instance would do.
     #[arg(long, value_name = "N", help_heading = "Where it is run")]
     pub processors: Option<NonZeroU32>,
+    /// Hold the embedded server to so much memory, its page cache included, by a control group
+    /// (4GB; as root).
+    #[arg(long, value_name = "SIZE", value_parser = str::parse::<MemorySize>, help_heading = "Where it is run")]
+    pub memory: Option<MemorySize>,
     /// Reach the embedded cluster by TCP on 127.0.0.1 (with a password) instead of its unix socket.
     #[arg(long, help_heading = "Where it is run")]
     pub tcp: bool,

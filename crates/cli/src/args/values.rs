@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use walwright_figures::limit::Limit;
 use walwright_record::Timestamp;
+use walwright_run::MemorySize;
 
 /// Reads a duration; it needs its unit.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
@@ -16,20 +17,9 @@ pub(super) fn seconds_or_time(text: &str) -> Result<Duration, String> {
     if bare { some_time(&format!("{text}s")) } else { some_time(text) }
 }
 
-/// Parses `64GB`, `512MB`, `1.5TB`, as bytes.
+/// Reads an amount of memory, as bytes.
 pub(super) fn memory(text: &str) -> Result<u64, String> {
-    let wrong = || format!("'{text}' is not an amount of memory: write 64GB or 512MB");
-    let split = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(wrong)?;
-    let (number, unit) = text.split_at(split);
-    let number: f64 = number.trim().parse().map_err(|_| wrong())?;
-    let unit: f64 = match unit {
-        "MB" | "M" => 1_048_576.0,
-        "GB" | "G" => 1_073_741_824.0,
-        "TB" | "T" => 1_099_511_627_776.0,
-        _ => return Err(wrong()),
-    };
-    let bytes = number * unit;
-    if (1_048_576.0..1e18).contains(&bytes) { Ok(bytes as u64) } else { Err(wrong()) }
+    text.parse::<MemorySize>().map(|size| size.0)
 }
 
 /// A duration that is not zero.
@@ -154,13 +144,5 @@ mod tests {
     fn what_is_said_of_a_run_is_one_line() {
         assert_eq!(one_line::<4>(" ab "), Ok("ab".to_owned()));
         assert!(one_line::<4>("a\nb").is_err() && one_line::<4>("abcde").is_err());
-    }
-
-    #[test]
-    fn memory_has_a_unit() {
-        assert_eq!(memory("1.5GB"), Ok(1_610_612_736));
-        for wrong in ["", "64", "GB", "-1GB", "1e30TB", "5 parsecs", "0MB"] {
-            assert!(memory(wrong).is_err(), "{wrong}");
-        }
     }
 }

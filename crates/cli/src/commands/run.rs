@@ -172,6 +172,7 @@ pub fn plan(args: RunArgs) -> RunPlan {
             tcp: args.tcp,
             flush_latency: args.flush_latency,
             processors: args.processors,
+            memory: args.memory,
             restored: None,
         },
     };

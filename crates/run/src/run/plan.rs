@@ -11,7 +11,7 @@ use walwright_workload::script::{Definition, parse_script_argument};
 use walwright_workload::{Plan, Settings, Workload};
 
 use super::RunError;
-use crate::{PoolWaitPlan, Pooler, ServerAddress};
+use crate::{MemorySize, PoolWaitPlan, Pooler, ServerAddress};
 
 /// Everything a person can choose about a run.
 #[derive(Debug, Clone)]
@@ -53,6 +53,8 @@ pub enum TargetPlan {
         flush_latency: Option<Duration>,
         /// Processors that the server may use, where not all.
         processors: Option<NonZeroU32>,
+        /// Memory that the server may use, where not all.
+        memory: Option<MemorySize>,
         /// Data to begin with instead of loading the workload's.
         restored: Option<Restored>,
     },

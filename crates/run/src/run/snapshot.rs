@@ -54,6 +54,7 @@ pub async fn filled(
         tcp: false,
         flush_latency: None,
         processors: None,
+        memory: None,
         restored: None,
     };
     let told = Arc::clone(observer);

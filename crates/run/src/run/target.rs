@@ -16,7 +16,7 @@ use super::RunError;
 use super::kept::Kept;
 use super::plan::TargetPlan;
 use super::statements::Statements;
-use crate::{Observer, Progress};
+use crate::{MemorySize, Observer, Progress};
 
 /// Connections beyond the clients that an embedded server allows: the probe, the
 /// control connection, reserved ones, and a person with psql.
@@ -75,6 +75,7 @@ impl Target {
                 tcp,
                 flush_latency,
                 processors,
+                memory,
                 restored,
             } => {
                 let places = Places::open(None)?;
@@ -85,6 +86,7 @@ impl Target {
                 spec.dir = keep.then(|| kept_directory(&places));
                 spec.flush_latency = *flush_latency;
                 spec.processors = *processors;
+                spec.memory = memory.map(|size| size.0);
                 spec.tcp = tcp.then(tcp_access).transpose()?;
                 let snapshot = restored.as_ref().map(|restored| &restored.snapshot);
                 Target::embedded(&places, spec, snapshot, observer)
@@ -143,6 +145,7 @@ impl Target {
         let flush_latency = spec.flush_latency;
         warnings.extend(flush_latency.map(lengthened_flushes));
         warnings.extend(spec.processors.map(limited_processors));
+        warnings.extend(spec.memory.map(|bytes| limited_memory(MemorySize(bytes))));
         let cluster = match snapshot {
             None => Cluster::create(spec)?,
             Some(snapshot) => snapshot.create_cluster(spec)?.0,
@@ -295,6 +298,13 @@ fn limited_processors(count: NonZeroU32) -> Warning {
             "the server was held to {count} of the machine's processors: how busy the machine is \
              counts those too that only the load could use"
         ),
+    )
+}
+
+fn limited_memory(size: MemorySize) -> Warning {
+    Warning::new(
+        WarningCode::LimitedMemory,
+        format!("the memory of the server, its page cache included, was held to {size}"),
     )
 }
 

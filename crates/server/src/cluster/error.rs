@@ -124,6 +124,16 @@ pub enum ClusterError {
         /// That this process may use.
         there: u32,
     },
+    /// The server's memory cannot be limited here.
+    #[error(
+        "the server's memory cannot be held to {megabytes} MB: {why}. That takes root and control groups; `systemd-run --scope -p MemoryMax={megabytes}M walwright …` limits it together with the load's"
+    )]
+    MemoryLimit {
+        /// What was asked for.
+        megabytes: u64,
+        /// What stands against it.
+        why: String,
+    },
     /// The system does not tell which processors may be used.
     #[error("which processors this process may use is not known: {source}")]
     Affinity {

@@ -5,6 +5,7 @@ mod error;
 mod flush_latency;
 mod init;
 mod lease;
+mod memory_group;
 mod power_cut;
 mod preload;
 mod process;
@@ -62,6 +63,8 @@ pub struct ClusterSpec {
     /// Processors that the server may use: the first so many of those that this process may use.
     /// `None`: all of them.
     pub processors: Option<NonZeroU32>,
+    /// Bytes of memory that the server may use, its page cache included. `None`: all there is.
+    pub memory: Option<u64>,
     /// How long a start may take, crash recovery included.
     pub start_timeout: Duration,
 }
@@ -86,6 +89,7 @@ impl ClusterSpec {
             tcp: None,
             flush_latency: None,
             processors: None,
+            memory: None,
             start_timeout: Duration::from_secs(120),
         }
     }
@@ -107,6 +111,7 @@ struct Inner {
     tcp: Option<TcpAccess>,
     flush_latency: Option<Duration>,
     processors: Option<NonZeroU32>,
+    memory: Option<u64>,
     start_timeout: Duration,
     ephemeral: bool,
     settings: Mutex<Vec<(String, String)>>,
@@ -197,6 +202,7 @@ impl Cluster {
                 tcp: spec.tcp.clone(),
                 flush_latency: spec.flush_latency,
                 processors: spec.processors,
+                memory: spec.memory,
                 start_timeout: spec.start_timeout,
                 ephemeral,
                 settings: Mutex::new(spec.settings.clone()),

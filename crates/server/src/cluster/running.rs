@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use super::error::{ClusterError, start_hint};
 use super::init::{SUPERUSER, server_command};
+use super::memory_group::MemoryGroup;
 use super::power_cut::{self, PowerCut, Unflushed};
 use super::socket::SOCKET_PORT;
 use super::{Cluster, flush_latency, preload, processors, sweep};
@@ -53,6 +54,8 @@ pub struct RunningCluster {
     port: u16,
     /// Whether it keeps a journal of what it has not flushed.
     is_watched: bool,
+    /// Where its memory is limited; goes after its processes.
+    _memory: Option<MemoryGroup>,
 }
 
 impl Cluster {
@@ -153,6 +156,7 @@ impl Cluster {
         // SIGQUIT is an immediate shutdown: the postmaster takes its backends
         // with it, which SIGKILL would leave behind.
         let processors = inner.processors.map(processors::first).transpose()?;
+        let memory = inner.memory.map(MemoryGroup::make).transpose()?;
         let guard = Guard::spawn(command, Signal::SIGQUIT, processors).map_err(|source| {
             ClusterError::Spawn {
                 program: inner.install.program("postgres"),
@@ -160,7 +164,10 @@ impl Cluster {
                 source,
             }
         })?;
-        let running = RunningCluster { cluster: self.clone(), guard, port, is_watched };
+        let admitted = memory.as_ref().map_or(Ok(()), |group| group.admit(guard.pid()));
+        let running =
+            RunningCluster { cluster: self.clone(), guard, port, is_watched, _memory: memory };
+        admitted.map_err(ClusterError::io("limit the memory of the server in", &inner.dir))?;
         running.wait_until_ready(log_start)?;
         Ok(running)
     }

@@ -5,6 +5,7 @@ mod common;
 mod crashes;
 mod installs;
 mod lifecycle;
+mod memory_limit;
 mod power_cuts;
 mod sessions;
 mod snapshots;
