@@ -12,6 +12,8 @@ use crate::pages::Query;
 const LABEL: usize = 200;
 /// Letters of a note.
 const NOTE: usize = 1_000;
+/// What a note lacks that stands nowhere.
+pub(crate) const WHERE: &str = "say where on the timeline it stands, in seconds";
 /// Seconds of a timeline, at most: a year.
 const LONGEST: f64 = 31_536_000.0;
 
@@ -87,14 +89,14 @@ pub(crate) fn label_of(text: &str) -> Result<String, String> {
     line(text, LABEL, "label")
 }
 
-/// A note of a form, and where on the timeline it stands, in seconds.
+/// A note of a form, and where on the timeline it stands, in seconds; `None` where that is left
+/// open.
 ///
 /// # Errors
 /// When it is none, as a sentence.
-pub(crate) fn note_of(form: &Query) -> Result<(f64, String), String> {
-    let at = form.get("at").and_then(|at| at.parse().ok());
-    let at = at.filter(|at| (0.0..=LONGEST).contains(at));
-    let at = at.ok_or("say where on the timeline it stands, in seconds")?;
+pub(crate) fn note_of(form: &Query) -> Result<(Option<f64>, String), String> {
+    let place = |at: &str| at.parse().ok().filter(|at| (0.0..=LONGEST).contains(at)).ok_or(WHERE);
+    let at = form.get("at").filter(|at| !at.is_empty()).map(place).transpose()?;
     let note = line(form.get("note").ok_or("a note says something")?, NOTE, "note")?;
     Ok((at, note))
 }

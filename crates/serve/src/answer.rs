@@ -102,6 +102,7 @@ impl Refusal {
 
 /// Where style and script of every page are, under an address that changes with them.
 pub(crate) const LINKS: Links<'static> = Links {
+    icon: "/favicon.ico",
     style: concat!("/assets/page.css?", env!("CARGO_PKG_VERSION")),
     script: concat!("/assets/page.js?", env!("CARGO_PKG_VERSION")),
     series: None,

@@ -1,6 +1,6 @@
 //! The forms of pages, for those who may act. Each is a plain form: no script is needed.
 
-use walwright_record::RunHeader;
+use walwright_record::{RunHeader, RunState};
 
 use crate::actions::CONSENTS;
 use crate::pages::{Kept, Provable, text};
@@ -37,8 +37,12 @@ pub(crate) fn run(workloads: &[String]) -> String {
     folded("Start a run", &inside)
 }
 
-/// What a person may say of a run.
+/// What a person may say of a run. Where none is given, a note on one that goes on is of now.
 pub(crate) fn remarks(of: &RunHeader) -> String {
+    let (required, now) = match of.state {
+        RunState::Running => ("", ", or now"),
+        _ => (" required", ""),
+    };
     let (id, label) = (text(&of.id.0), text(of.label.as_deref().unwrap_or_default()));
     let inside = format!(
         "<form method=\"post\" action=\"/runs/{id}/label\"><p><label>Label \
@@ -46,7 +50,7 @@ pub(crate) fn remarks(of: &RunHeader) -> String {
          <button type=\"submit\">Keep it</button></p></form>\
          <form method=\"post\" action=\"/runs/{id}/note\"><p><label>Note \
          <input name=\"note\" maxlength=\"1000\" required></label> <label>at \
-         <input type=\"number\" name=\"at\" min=\"0\" step=\"any\" required> s of the timeline</label> \
+         <input type=\"number\" name=\"at\" min=\"0\" step=\"any\"{required}> s of the timeline{now}</label> \
          <button type=\"submit\">Write it down</button></p></form>"
     );
     folded("Label and notes", &inside)
@@ -95,6 +99,12 @@ fn proof(run: &RunHeader, of: &Provable) -> String {
     };
     let forms: String = of.actions.iter().map(form).collect();
     format!("<p><b>{}</b> {}</p>{forms}", text(&of.id), text(&of.title))
+}
+
+/// What ends a run that goes on, where a command that was started here makes it.
+pub(crate) fn stop_run(job: Option<u32>) -> String {
+    let said = "<p>It was not started here: end it where it was, with Ctrl-C.</p>";
+    folded("Stop the run", &job.map_or_else(|| said.to_owned(), stop))
 }
 
 /// What ends a command.

@@ -14,7 +14,8 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::sync::watch;
-use walwright_record::Timestamp;
+use walwright_record::{RunId, Timestamp};
+use walwright_store::Lab;
 
 use crate::pages::locked;
 
@@ -84,6 +85,15 @@ impl Job {
             code: state.code,
             process: state.process,
         }
+    }
+
+    /// The runs that its process has made; none where that cannot be said now.
+    pub(crate) fn runs(&self, lab: &Lab, process: Option<u32>) -> Vec<RunId> {
+        let store = lab.existing_store().ok().flatten();
+        let known = store
+            .zip(process)
+            .and_then(|(store, process)| store.written_by(process, self.begun).ok());
+        known.unwrap_or_default()
     }
 
     /// Asks it to end as Ctrl-C does. The guard sees to it that it does.

@@ -79,7 +79,7 @@ pub(crate) struct Shared {
     pub(crate) admission: Admission,
     pub(crate) pages: Pages,
     pub(crate) live: Live,
-    jobs: Jobs,
+    jobs: Arc<Jobs>,
     workloads: Vec<String>,
     gateway: Option<PageAddress>,
     assets: HashMap<&'static str, Packed>,
@@ -106,6 +106,7 @@ impl Site {
     pub fn new(listener: TcpListener, options: Options) -> Site {
         let (stop, stopped) = watch::channel(false);
         let assets = HashMap::from([
+            ("icon.svg", Packed::new("image/svg+xml", html::ICON.to_owned())),
             ("page.css", Packed::new("text/css; charset=utf-8", html::STYLE.to_owned())),
             ("page.js", Packed::new("text/javascript; charset=utf-8", html::SCRIPT.to_owned())),
         ]);
@@ -113,7 +114,7 @@ impl Site {
             admission: options.admission,
             pages: Pages::new(options.lab),
             live: Live::new(options.share),
-            jobs: Jobs::new(options.program),
+            jobs: Arc::new(Jobs::new(options.program)),
             workloads: options.workloads,
             gateway: options.gateway,
             assets,
@@ -169,6 +170,11 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/runs/{id}/label", post(relabel))
         .route("/runs/{id}/note", post(note))
         .route("/assets/{name}", get(asset))
+        // Browsers ask for it there, whatever a page says.
+        .route(
+            "/favicon.ico",
+            get(async |of, headers| asset(of, Path("icon.svg".to_owned()), headers).await),
+        )
         .fallback(async || -> Answer { Err(Refusal::not_found("there is no such page here")) })
         .layer(DefaultBodyLimit::max(BODY))
         .layer(axum::middleware::from_fn_with_state(Arc::clone(&shared), admitted))
@@ -308,7 +314,7 @@ async fn run(State(of): Handle, Path(name): Path<String>, headers: HeaderMap) ->
         return Ok(going_to(&format!("/runs/{}", header.id)));
     }
     if header.state == RunState::Running {
-        return of.seen(of.watch_run(&header)?, &headers).await;
+        return of.seen(of.watch_run(&header, &headers)?, &headers).await;
     }
     let kept = of.ended(header).await?;
     let series = format!("/runs/{}/series", kept.header.id);
@@ -325,16 +331,16 @@ async fn run(State(of): Handle, Path(name): Path<String>, headers: HeaderMap) ->
 async fn series(State(of): Handle, Path(name): Path<String>, headers: HeaderMap) -> Answer {
     let header = of.header(name).await?;
     let series = match header.state {
-        RunState::Running => first(of.watch_run(&header)?).await?.series,
+        RunState::Running => first(of.watch_run(&header, &headers)?).await?.series,
         _ => of.ended(header).await?.series.clone(),
     };
     let series = series.ok_or_else(|| Refusal::not_found("this run has no timeline"))?;
     Ok(series.answer(StatusCode::OK, &headers))
 }
 
-async fn run_events(State(of): Handle, Path(name): Path<String>) -> Answer {
+async fn run_events(State(of): Handle, Path(name): Path<String>, headers: HeaderMap) -> Answer {
     let header = of.header(name).await?;
-    let watched = of.watch_run(&header)?;
+    let watched = of.watch_run(&header, &headers)?;
     of.told(watched)
 }
 
@@ -406,8 +412,11 @@ async fn note(State(of): Handle, Path(id): Path<String>, body: String) -> Answer
     let (at, note) = actions::note_of(&Query::of(&body)).map_err(wrong)?;
     let run = of.header(id).await?;
     if run.state == RunState::Running {
-        return Err(wrong("notes are written when the run has ended".to_owned()));
+        let to = format!("/runs/{}", run.id);
+        of.work(move |pages| pages.note_under_way(&run, at, &note)).await?;
+        return Ok(going_to(&to));
     }
+    let at = at.ok_or_else(|| wrong(actions::WHERE.to_owned()))?;
     let to = format!("/runs/{}#at={at}", run.id);
     let kept = of.ended(run).await?;
     of.work(move |pages| pages.note(&kept, at, &note)).await?;
@@ -476,9 +485,13 @@ impl Shared {
         .await
     }
 
-    fn watch_run(&self, header: &RunHeader) -> Result<Watching, Refusal> {
+    /// Those who may act see what they can do, on a page of their own.
+    fn watch_run(&self, header: &RunHeader, asked: &HeaderMap) -> Result<Watching, Refusal> {
         let (lab, id) = (self.pages.lab.clone(), header.id.clone());
-        self.live.watch(&format!("/runs/{id}"), move || WatchedRun::new(lab, id))
+        let jobs = self.admission.may_act(asked).then(|| Arc::clone(&self.jobs));
+        let name =
+            format!("/runs/{id}{}", if jobs.is_some() { " with what can be done" } else { "" });
+        self.live.watch(&name, move || WatchedRun::new(lab, id, jobs))
     }
 
     fn job(&self, number: u32) -> Result<Arc<Job>, Refusal> {

@@ -37,13 +37,17 @@ impl Served {
 
     /// The status and the rest of an answer.
     fn ask(&self, request: &str, form: &str) -> (u16, String) {
+        self.ask_with(&format!("Authorization: Bearer {}\r\n", self.token), request, form)
+    }
+
+    /// The same with these lines in the head.
+    fn ask_with(&self, more: &str, request: &str, form: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let head = format!(
-            "{request} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nAuthorization: Bearer {}\r\n\
+            "{request} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{more}\
              Content-Length: {}\r\n\r\n{form}",
             self.address,
-            self.token,
             form.len()
         );
         stream.write_all(head.as_bytes()).unwrap();
@@ -82,13 +86,24 @@ fn what_is_started_from_a_page_is_seen_there_and_ends_with_the_site() {
         page.contains("It is at: measure")
     });
     until("the run is linked", || served.ask("GET /jobs/2", "").1.contains("href=\"/runs/2"));
-    // A person notes something of the run that goes on.
+    // Who may act notes something of the run that goes on, and may stop it; others only look.
+    let run = place.runs()[0]["id"].as_str().unwrap().to_owned();
+    let at = format!("GET /runs/{run}");
+    let (_, page) = served.ask(&at, "");
+    assert!(page.contains("action=\"/jobs/2/stop\"") && page.contains("/note\""), "{page}");
+    let (status, page) = served.ask_with("", &at, "");
+    assert!(status == 200 && !page.contains("<form"), "{page}");
+    let note = format!("POST /runs/{run}/note");
+    assert_eq!(served.ask(&note, "note=a+vacuum+began").0, 303);
+    assert_eq!(served.ask(&note, "note=a+vacuum+ends&at=5000").0, 400);
+    assert_eq!(served.ask_with("", &note, "note=a+stranger").0, 403);
     place.run(&["runs", "note", "latest", "the cache was turned off"]).code(0);
     place.run(&["runs", "note", "latest", "later", "--at", "1h"]).refuses(&["no moment of run"]);
     signal(served.child.id(), libc::SIGTERM);
     finish(served.child).code(0);
     let kept = place.run(&["runs", "export"]).code(0).out();
     assert!(kept.contains("the cache was turned off"), "{kept}");
+    assert!(kept.contains("a vacuum began") && !kept.contains("a vacuum ends"), "{kept}");
     let runs = place.runs();
     assert_eq!(runs.len(), 1);
     assert_eq!(

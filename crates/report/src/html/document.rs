@@ -33,7 +33,8 @@ impl Document {
     /// [`POLICY`](super::POLICY) with it.
     pub fn linked(&self, links: &Links<'_>) -> String {
         let head = format!(
-            "<link rel=\"stylesheet\" href=\"{}\">\n<script src=\"{}\" defer></script>",
+            "<link rel=\"icon\" type=\"image/svg+xml\" href=\"{}\">\n<link rel=\"stylesheet\" href=\"{}\">\n<script src=\"{}\" defer></script>",
+            svg::escape(links.icon),
             svg::escape(links.style),
             svg::escape(links.script)
         );
@@ -94,6 +95,34 @@ fn text(of: &str) -> String {
     svg::escape(&printable(of))
 }
 
+/// Sentences as they stand in markup: what is between backticks is to be typed.
+fn prose(of: &str) -> String {
+    let escaped = text(of);
+    let parts: Vec<&str> = escaped.split('`').collect();
+    // One without its partner is a letter like any other.
+    let paired = parts.len() - 1 - (parts.len() - 1) % 2;
+    let mut out = String::with_capacity(escaped.len());
+    for (place, part) in parts.iter().enumerate() {
+        match place {
+            0 => {}
+            _ if place > paired => out.push('`'),
+            _ if place % 2 == 1 => out.push_str("<code>"),
+            _ => out.push_str("</code>"),
+        }
+        out.push_str(part);
+    }
+    out
+}
+
+/// A title; an option of a command line in it is not broken at its hyphens.
+fn title(of: &str) -> String {
+    let words = of.split(' ').map(|word| match word.starts_with('-') {
+        true => format!("<span class=\"whole\">{}</span>", text(word)),
+        false => text(word),
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
 /// Markup in the making.
 struct Page {
     out: String,
@@ -108,10 +137,10 @@ impl Page {
         self.out.push('\n');
     }
 
-    /// An element around text.
+    /// An element around sentences.
     fn element(&mut self, element: &str, class: &str, of: &str) {
         let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
-        self.put(format_args!("<{element}{class}>{}</{element}>", text(of)));
+        self.put(format_args!("<{element}{class}>{}</{element}>", prose(of)));
     }
 
     fn head(&mut self, of: &Document) {
@@ -125,11 +154,11 @@ impl Page {
             date.unwrap_or_default(),
             text(&of.id)
         ));
-        let title = if of.title.is_empty() { of.kind } else { &of.title };
-        self.element("h1", "", title);
+        let called = if of.title.is_empty() { of.kind } else { &of.title };
+        self.put(format_args!("<h1>{}</h1>", title(called)));
         of.deck.iter().for_each(|deck| self.element("p", "deck", deck));
         if let Some((word, said)) = &of.state {
-            self.put(format_args!("<p class=\"state\"><b>{word}.</b> {}</p>", text(said)));
+            self.put(format_args!("<p class=\"state\"><b>{word}.</b> {}</p>", prose(said)));
         }
         if let Some(verdict) = &of.verdict {
             let class = match of.is_better {
@@ -235,7 +264,7 @@ impl Page {
                 self.put(format_args!("<p class=\"warn\">{}</p>", warning_text(warning)));
             }
             Block::Heading(said) => self.element("h3", "", said),
-            Block::Code(code) => self.element("pre", "", code),
+            Block::Code(code) => self.put(format_args!("<pre>{}</pre>", text(code))),
             Block::Fields(fields) => {
                 self.put(format_args!("<table class=\"facts\"><tbody>"));
                 for (place, field) in fields.iter().enumerate() {
@@ -268,7 +297,7 @@ impl Page {
                 let command = command.as_ref().map(|c| format!(" <code>{}</code>", text(c)));
                 self.put(format_args!(
                     "<p class=\"action\">{}{}{}</p>",
-                    text(said),
+                    prose(said),
                     command.unwrap_or_default(),
                     muted(conditions.as_deref())
                 ));
@@ -449,12 +478,12 @@ fn tiles(of: &Figure) -> Vec<Figure> {
 }
 
 fn muted(note: Option<&str>) -> String {
-    note.map(|note| format!(" <span class=\"muted\">{}</span>", text(note))).unwrap_or_default()
+    note.map(|note| format!(" <span class=\"muted\">{}</span>", prose(note))).unwrap_or_default()
 }
 
 fn warning_text(of: &Warning) -> String {
-    let hint = of.hint.as_ref().map(|hint| format!(" <span class=\"hint\">{}</span>", text(hint)));
-    format!("{}{}", text(&of.text), hint.unwrap_or_default())
+    let hint = of.hint.as_ref().map(|hint| format!(" <span class=\"hint\">{}</span>", prose(hint)));
+    format!("{}{}", prose(&of.text), hint.unwrap_or_default())
 }
 
 /// Text, and where it leads.

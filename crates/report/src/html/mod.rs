@@ -5,6 +5,8 @@ mod document;
 
 pub use crate::svg::escape;
 
+/// The icon of every page that is served, as SVG.
+pub const ICON: &str = include_str!("../../assets/icon.svg");
 /// The style of every page.
 pub const STYLE: &str = include_str!("../../assets/page.css");
 /// The script of every page. A page says the same without it, and prints.
@@ -19,6 +21,8 @@ pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self
 /// Where the parts of a page that is served are: addresses of the same origin.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Links<'a> {
+    /// Where [`ICON`] is.
+    pub icon: &'a str,
     /// Where [`STYLE`] is.
     pub style: &'a str,
     /// Where [`SCRIPT`] is.

@@ -153,6 +153,10 @@ fn a_file_is_zoomed_pointed_at_marked_and_taken_from() {
         "(async () => {
             const wal = document.querySelector('svg[data-panel=wal]');
             wal.scrollIntoView({ block: 'center' });
+            // However long frames take here, the view does not rest between them.
+            const timer = window.setTimeout;
+            let rest = () => {};
+            window.setTimeout = (what, after, ...more) => after === 120 ? (rest = what, 0) : timer(what, after, ...more);
             const seen = [], frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
             for (let from = 20; from <= 26; from += 2) {
                 walwright.sheet.set({ zoom: [from, from + 20] });
@@ -160,6 +164,8 @@ fn a_file_is_zoomed_pointed_at_marked_and_taken_from() {
                 const line = wal.querySelector('.moves .line[transform]');
                 seen.push([line.getAttribute('d'), line.closest('.moves').getAttribute('transform')]);
             }
+            window.setTimeout = timer;
+            rest();
             return seen;
         })()",
     );
@@ -310,6 +316,7 @@ fn a_served_page_obeys_its_policy_and_follows_a_run() {
     assert!(warming.contains("faithful mode.\n"), "it has not ended: {warming}");
     let (half, whole) = (RunReport::new(half), RunReport::new(whole));
     let links = Links {
+        icon: "/favicon.ico",
         style: "/page.css",
         script: "/page.js",
         series: Some("/series"),

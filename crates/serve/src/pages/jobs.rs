@@ -47,21 +47,12 @@ impl WatchedJob {
     pub(crate) fn new(lab: Lab, job: Arc<Job>) -> WatchedJob {
         WatchedJob { lab, job, last: None, drawn: 0 }
     }
-
-    /// The runs that it has made; none where that cannot be said now.
-    fn runs(&self, process: Option<u32>) -> Vec<RunId> {
-        let store = self.lab.existing_store().ok().flatten();
-        let known = store
-            .zip(process)
-            .and_then(|(store, process)| store.written_by(process, self.job.begun).ok());
-        known.unwrap_or_default()
-    }
 }
 
 impl Watched for WatchedJob {
     fn look(&mut self) -> Option<Seen> {
         let standing = self.job.standing();
-        let runs = self.runs(standing.process);
+        let runs = self.job.runs(&self.lab, standing.process);
         let now = (standing, runs);
         if self.last.as_ref() == Some(&now) {
             return None;

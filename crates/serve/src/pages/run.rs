@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::http::StatusCode;
 use bytes::Bytes;
 use walwright_diagnose::Finding;
 use walwright_figures::experiment::PredictionMet;
@@ -14,6 +15,8 @@ use walwright_store::{Following, Lab};
 use super::{KEPT, Pages, above, locked, refused};
 use crate::actions::CONSENTS;
 use crate::answer::{LINKS, Packed, Refusal, event};
+use crate::forms;
+use crate::jobs::Jobs;
 use crate::live::{Seen, Watched};
 
 /// Shortest time between two pages of a run that goes on.
@@ -65,6 +68,31 @@ impl Pages {
         self.store()?.add_event(&of.header.id, &note).map_err(|error| refused(&error))?;
         locked(&self.runs).retain(|kept| kept.header.id != of.header.id);
         Ok(())
+    }
+
+    /// Writes a note on the timeline of a run that goes on: at so many seconds, or now.
+    pub(crate) fn note_under_way(
+        &self,
+        run: &RunHeader,
+        seconds: Option<f64>,
+        text: &str,
+    ) -> Result<(), Refusal> {
+        let store = self.store()?;
+        let now = Timestamp::now();
+        let at = match seconds {
+            None => now,
+            Some(seconds) => {
+                let record = store.load(&run.id).map_err(|error| refused(&error))?;
+                let begins = timeline_begins(&record).unwrap_or(run.started);
+                begins.plus(Duration::try_from_secs_f64(seconds).unwrap_or_default())
+            }
+        };
+        if at > now {
+            let said = "it has not come so far yet: leave the moment out for now";
+            return Err(Refusal::new(StatusCode::BAD_REQUEST, said));
+        }
+        let note = Event { at, kind: "note".to_owned(), text: text.to_owned() };
+        store.add_event(&run.id, &note).map_err(|error| refused(&error))
     }
 
     /// The page of a run that has ended, where it is ready.
@@ -131,6 +159,8 @@ pub(crate) struct WatchedRun {
     lab: Lab,
     id: RunId,
     following: Option<Following>,
+    /// The commands that were started here, for those who may act.
+    jobs: Option<Arc<Jobs>>,
     paged: Option<(Instant, Packed)>,
     /// Seconds of its axis that viewers have been told of.
     told: f64,
@@ -138,8 +168,19 @@ pub(crate) struct WatchedRun {
 }
 
 impl WatchedRun {
-    pub(crate) fn new(lab: Lab, id: RunId) -> WatchedRun {
-        WatchedRun { lab, id, following: None, paged: None, told: 0.0, drawn: 0 }
+    pub(crate) fn new(lab: Lab, id: RunId, jobs: Option<Arc<Jobs>>) -> WatchedRun {
+        WatchedRun { lab, id, following: None, jobs, paged: None, told: 0.0, drawn: 0 }
+    }
+
+    /// What whoever may act can do about it.
+    fn deeds(&self, header: &RunHeader) -> String {
+        let Some(jobs) = &self.jobs else { return String::new() };
+        let job = jobs.list().into_iter().find(|job| {
+            let standing = job.standing();
+            !standing.ended && job.runs(&self.lab, standing.process).contains(&self.id)
+        });
+        let stop = forms::stop_run(job.map(|job| job.number));
+        format!("{}{stop}", forms::remarks(header))
     }
 
     fn read(&mut self) -> Result<&Following, Refusal> {
@@ -173,7 +214,8 @@ impl Watched for WatchedRun {
             Ok(following) => following.record(),
             Err(refusal) => return Some(gone(refusal)),
         };
-        let ended = record.header.state != RunState::Running;
+        let header = record.header.clone();
+        let ended = header.state != RunState::Running;
         let document = under_way(record);
         let mut told = Vec::new();
         let series = document.series();
@@ -186,7 +228,7 @@ impl Watched for WatchedRun {
             told.extend(event("page", "{}"));
             let (events, series_at) =
                 (format!("/runs/{}/events", self.id), format!("/runs/{}/series", self.id));
-            let above = above("", "");
+            let above = above("", &self.deeds(&header));
             let series = series.is_some().then_some(series_at.as_str());
             let links = Links { live: Some(&events), series, above: &above, ..LINKS };
             (Instant::now(), Packed::page(&document, &links))
