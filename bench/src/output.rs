@@ -54,10 +54,33 @@ impl Report {
 
     /// Adds a figure with a bar it must reach.
     pub fn bar(&mut self, name: &str, shown: String, value: Value, bar: &str, met: bool) {
+        self.judged(name, shown, value, bar, Some(met));
+    }
+
+    /// Adds a figure that must be at most `most`: where its interval lies on both sides of that, it
+    /// is undecided.
+    pub fn at_most(
+        &mut self,
+        name: &str,
+        shown: String,
+        value: Value,
+        bar: &str,
+        most: f64,
+        (low, high): (f64, f64),
+    ) {
+        let met = if high <= most { Some(true) } else { (low > most).then_some(false) };
+        self.judged(name, shown, value, bar, met);
+    }
+
+    fn judged(&mut self, name: &str, shown: String, value: Value, bar: &str, met: Option<bool>) {
         self.values.push(json!({ "name": name, "value": value, "bar": bar, "met": met }));
-        let verdict = if met { "met" } else { "NOT MET" };
+        let verdict = match met {
+            Some(true) => "met",
+            Some(false) => "NOT MET",
+            None => "undecided",
+        };
         self.rows.push([name.to_owned(), shown, bar.to_owned(), verdict.to_owned()]);
-        self.met &= met;
+        self.met &= met == Some(true);
     }
 
     /// Prints them; the exit code says whether all bars are met.

@@ -132,12 +132,13 @@ fn main() -> anyhow::Result<ExitCode> {
         format!("{:.2} % of one", 100.0 * share),
         json!(share),
     );
-    report.bar(
+    report.at_most(
         "throughput lost to viewers",
         format!("{:.2} % ({low:.2} to {high:.2} %)", lost.center),
         json!({ "percent": lost.center, "low": low, "high": high }),
         "<= 1 %",
-        lost.center <= 1.0,
+        1.0,
+        (low, high),
     );
     Ok(report.print(cli.json))
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use walwright_figures::{DataDiskUse, LatencyBreakdown, StorageUse, Summary, summary};
+use walwright_figures::{DataDiskUse, LatencyBreakdown, StorageUse, Summary};
 use walwright_record::{Record, RunHeader};
 
 use crate::outlook::outlook;
@@ -44,12 +44,16 @@ impl Diagnosis {
 
 /// Diagnoses a record. Pure: the same record gives the same findings anywhere.
 pub fn findings(record: &Record) -> Diagnosis {
-    findings_with(record, &summary(record))
+    of(record, Reading::new(record))
 }
 
 /// The same, where the record's figures are known already.
 pub fn findings_with(record: &Record, summary: &Summary) -> Diagnosis {
-    let Some(reading) = Reading::with(record, summary.clone()) else {
+    of(record, Reading::with(record, summary.clone()))
+}
+
+fn of(record: &Record, reading: Option<Reading<'_>>) -> Diagnosis {
+    let Some(reading) = reading else {
         return Diagnosis {
             run: record.header.clone(),
             window: None,

@@ -7,7 +7,7 @@ use walwright_figures::queueing::{Calibration, Uncalibrated, processors};
 use walwright_figures::window::{driven_between, failures};
 use walwright_figures::{
     Blind, Difference, GroupCpu, LatencyBreakdown, StatementUses, Summary, TIME, TimeSplit,
-    WaitClass, Work, difference, statement_uses, summary, work_between, work_counted,
+    WaitClass, Work, difference, statement_uses, summary_with, work_between, work_counted,
 };
 use walwright_record::{Record, Row, Schedule, Setting, Source, Window};
 use walwright_stats::{
@@ -59,17 +59,28 @@ pub struct Reading<'r> {
 impl<'r> Reading<'r> {
     /// Reads a record; `None` for one without a measured window.
     pub fn new(record: &'r Record) -> Option<Reading<'r>> {
-        Reading::with(record, summary(record))
+        let statements = statement_uses(record, record.window()?);
+        let summary = summary_with(record, Some(&statements));
+        Reading::of(record, summary, statements)
     }
 
     /// The same, where the record's figures are known already.
     pub fn with(record: &'r Record, summary: Summary) -> Option<Reading<'r>> {
+        let statements = statement_uses(record, record.window()?);
+        Reading::of(record, summary, statements)
+    }
+
+    fn of(
+        record: &'r Record,
+        summary: Summary,
+        statements: Result<StatementUses, Blind>,
+    ) -> Option<Reading<'r>> {
         let window = record.window()?;
         Some(Reading {
             record,
             window,
             latency_breakdown: LatencyBreakdown::close(record, window, &summary),
-            statements: statement_uses(record, window),
+            statements,
             calibration: Calibration::of(record, window, &summary),
             summary,
         })

@@ -106,6 +106,10 @@ impl Sent<'_> {
 
 fn read(text: &[u8]) -> Result<Sent<'_>, Refusal> {
     let wrong = |told: &str| Refusal::of(StatusCode::BAD_REQUEST, told);
+    // An array of its parts would be read as well.
+    if text.trim_ascii_start().first() != Some(&b'{') {
+        return Err(wrong(&format!("a document is an object: send {EXAMPLE}")));
+    }
     let sent: Sent<'_> = serde_json::from_slice(text)
         .map_err(|error| wrong(&format!("the document: {error}; send {EXAMPLE}")))?;
     if !sent.body.get().starts_with('{') {

@@ -35,10 +35,22 @@ impl Service {
         store: Store,
         options: Options,
     ) -> Result<Self, ServiceError> {
+        Ok(Service::on(Service::listen(address).await?, store, options))
+    }
+
+    /// Takes the address, so that what takes long to prepare is not prepared in vain.
+    ///
+    /// # Errors
+    /// Where it cannot be had.
+    pub async fn listen(address: SocketAddr) -> Result<TcpListener, ServiceError> {
         let listener = TcpListener::bind(address).await;
-        let listener = listener.map_err(|error| ServiceError::Listen { address, error })?;
+        listener.map_err(|error| ServiceError::Listen { address, error })
+    }
+
+    /// The service on an address that is taken already.
+    pub fn on(listener: TcpListener, store: Store, options: Options) -> Self {
         let Options { resources, limits, .. } = options;
-        Ok(Self { listener, router: router(Arc::new(Shared { store, resources, limits })) })
+        Self { listener, router: router(Arc::new(Shared { store, resources, limits })) }
     }
 
     /// Where it listens.

@@ -64,7 +64,11 @@ impl Store {
     /// Where the server cannot be asked; where the tables are not those of the workload, or do
     /// not keep identities apart.
     pub async fn open(pool: Pool, options: &Options) -> Result<Self, ServiceError> {
-        let mut lease = pool.lease().await.map_err(|e| ServiceError::Server(e.to_string()))?;
+        let lease = pool.lease().await.map_err(|error| match error {
+            StoreError::Away(why) => ServiceError::Server(format!("it cannot be reached ({why})")),
+            other => ServiceError::Server(other.to_string()),
+        });
+        let mut lease = lease?;
         let rows = lease.query(&sql::SCHEMA, &[]).await;
         let rows = rows.map_err(|error| ServiceError::Server(tell(&error)))?;
         let has = |index| rows.first().is_some_and(|row: &Row| row.get(index));

@@ -80,7 +80,7 @@ pub use statement_cpu::{CpuSource, StatementCpu};
 pub use statement_use::{StatementUse, StatementUses, statement_uses};
 pub use statements::{Statement, Statements, statements};
 pub use storage_use::{FlushCeiling, StorageUse};
-pub use summary::{Summary, TIME, summary};
+pub use summary::{Summary, TIME, summary, summary_with};
 pub use tables::{RowChanges, TableUpdates, row_changes};
 pub use time_split::{
     ApplicationTime, DriverTime, EventTime, GatewayTime, TimePart, TimeSplit, time_split,

@@ -19,7 +19,7 @@ use walwright_stats::Estimate;
 
 use crate::cpu::{CLIENT_BACKENDS, EXITED_PROCESSES};
 use crate::window::intervals_inside;
-use crate::{Difference, WaitClass, difference, statement_uses};
+use crate::{Difference, StatementUses, WaitClass, difference, statement_uses};
 
 /// Part of the backends' CPU that may have been used by processes which ended between two
 /// looks, and was so counted without its role and its waits.
@@ -72,13 +72,15 @@ pub(crate) struct ProcessorAccount {
 
 impl ProcessorAccount {
     /// Reads it; the error says why only samples are left, as the end of a sentence.
-    /// `without_wait` are sessions that were sampled active without a wait.
+    /// `without_wait` are sessions that were sampled active without a wait; statements are read
+    /// where they are wanted and not given.
     pub(crate) fn of(
         record: &Record,
         window: Window,
         ticks: &[&Sample],
         ours: bool,
         without_wait: &Estimate,
+        statements: Option<&StatementUses>,
     ) -> Result<ProcessorAccount, &'static str> {
         let processes = difference(record, Source::Processes, window)
             .map_err(|_| "the server's processes cannot be seen from here")?;
@@ -113,14 +115,19 @@ impl ProcessorAccount {
         Ok(ProcessorAccount {
             running,
             waiting,
-            scale: seen.scale_to(explained, sleeps(record, window, &processes)),
+            scale: seen.scale_to(explained, sleeps(record, window, &processes, statements)),
             unexplained: asleep - explained,
         })
     }
 }
 
 /// Times a second that backends went to sleep to wait for the client, and for anything else.
-fn sleeps(record: &Record, window: Window, processes: &Difference) -> Option<[f64; 2]> {
+fn sleeps(
+    record: &Record,
+    window: Window,
+    processes: &Difference,
+    statements: Option<&StatementUses>,
+) -> Option<[f64; 2]> {
     let is_backend = |row: &Row| row.text("process_group") == Some(CLIENT_BACKENDS);
     let all = processes.sum_where("voluntary_switches", is_backend).ok()?;
     let all = all / processes.length().as_secs_f64();
@@ -128,7 +135,14 @@ fn sleeps(record: &Record, window: Window, processes: &Difference) -> Option<[f6
         // Of an application's sessions the clients know nothing.
         Some(load) if !load.asks_http() => messages(record, window)?,
         _ => {
-            let statements = statement_uses(record, window).ok()?;
+            let read;
+            let statements = match statements {
+                Some(statements) => statements,
+                None => {
+                    read = statement_uses(record, window).ok()?;
+                    &read
+                }
+            };
             let calls: f64 = statements.toplevel().map(|of| of.calls).sum();
             (calls / statements.seconds, statements.work.count / statements.seconds)
         }

@@ -2,6 +2,7 @@
 //! column, and what kind of statement it is.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use walwright_record::{Record, Scalar, Source, Window};
 
@@ -32,6 +33,7 @@ pub struct StatementUse {
     /// Executions inside the window.
     pub calls: f64,
     row: RowDifference,
+    plain: OnceLock<String>,
 }
 
 impl StatementUse {
@@ -53,19 +55,20 @@ impl StatementUse {
 
     /// The text in lower case with comments and surplus space gone; empty where
     /// the text is hidden.
-    pub fn plain(&self) -> String {
-        plain(self.text.as_deref().unwrap_or_default())
+    pub fn plain(&self) -> &str {
+        // Many rules ask, each of a thousand statements.
+        self.plain.get_or_init(|| plain(self.text.as_deref().unwrap_or_default()))
     }
 
     /// The first word of the statement in lower case: `insert`, `update`, `discard`, …;
     /// of a `WITH` query the word that changes data, or `select`.
     pub fn verb(&self) -> String {
-        verb(&self.plain()).to_owned()
+        verb(self.plain()).to_owned()
     }
 
     /// The table that an INSERT, UPDATE, DELETE, MERGE or COPY names, as written.
     pub fn target(&self) -> Option<String> {
-        target(&self.plain())
+        target(self.plain())
     }
 
     /// The text cut to one line for display.
@@ -119,6 +122,7 @@ pub fn statement_uses(record: &Record, window: Window) -> Result<StatementUses, 
                 toplevel: row.last.0.get("toplevel") != Some(&Scalar::Bool(false)),
                 calls,
                 row,
+                plain: OnceLock::new(),
             })
         })
         .collect();

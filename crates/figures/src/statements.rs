@@ -6,7 +6,7 @@ use serde::Serialize;
 use walwright_record::{Record, Window};
 
 use crate::seconds::duration;
-use crate::{Blind, StatementCpu, StatementUse, WorkUnit, statement_uses};
+use crate::{Blind, StatementCpu, StatementUse, StatementUses, WorkUnit, statement_uses};
 
 /// What one statement did inside the window. A figure this version does not
 /// count is `None`.
@@ -73,8 +73,17 @@ pub struct Statements {
 /// # Errors
 /// When the extension was not sampled, was reset, or no work was counted.
 pub fn statements(record: &Record, window: Window, most: usize) -> Result<Statements, Blind> {
-    let uses = statement_uses(record, window)?;
-    let cpu = StatementCpu::of(record, window, &uses);
+    Ok(largest(record, window, &statement_uses(record, window)?, most))
+}
+
+/// The same of statements that have been read.
+pub(crate) fn largest(
+    record: &Record,
+    window: Window,
+    uses: &StatementUses,
+    most: usize,
+) -> Statements {
+    let cpu = StatementCpu::of(record, window, uses);
     let total = |column: &str| uses.sum(column).unwrap_or(0.0);
     let (time, wal) = (total("total_exec_time"), total("wal_bytes"));
     let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
@@ -108,7 +117,7 @@ pub fn statements(record: &Record, window: Window, most: usize) -> Result<Statem
     all.retain(|s| s.wal_share.is_some_and(|share| share > 0.0));
     all.sort_by(|a, b| b.wal_share.unwrap_or(0.0).total_cmp(&a.wal_share.unwrap_or(0.0)));
     all.truncate(most);
-    Ok(Statements {
+    Statements {
         unit: uses.work.unit,
         by_time,
         by_wal: all,
@@ -116,7 +125,7 @@ pub fn statements(record: &Record, window: Window, most: usize) -> Result<Statem
         time_per_transaction: duration(time / uses.work.count / 1e3).unwrap_or_default(),
         wal_bytes_per_transaction: uses.sum("wal_bytes").map(|wal| wal / uses.work.count),
         cpu,
-    })
+    }
 }
 
 #[cfg(test)]

@@ -7,11 +7,13 @@ use walwright_record::{ClientFacts, Headline, Record, RunHeader, Schedule, Warni
 
 use crate::data_disk_use::data_disk_use;
 use crate::not_observable::Gaps;
+use crate::statements::largest;
 use crate::storage_use::storage_use;
+use crate::time_split::time_split_with;
 use crate::{
     Blind, Checkpoints, CpuUse, DataDiskUse, LoadSummary, NotObservable, RowChanges, ServerLoad,
-    Statements, StorageUse, TimeSplit, WalSummary, checkpoints, cpu, load_summary, row_changes,
-    server_load, statements, time_split, wal,
+    StatementUses, Statements, StorageUse, TimeSplit, WalSummary, checkpoints, cpu, load_summary,
+    row_changes, server_load, statement_uses, wal,
 };
 
 /// What the figure is called that says where the time went.
@@ -81,6 +83,13 @@ impl Summary {
 
 /// The summary of a record, whole or cut short. Needs nothing but the record.
 pub fn summary(record: &Record) -> Summary {
+    summary_with(record, record.window().map(|window| statement_uses(record, window)).as_ref())
+}
+
+/// The same, where the statements of the measured window have been read already: of thousands that
+/// takes longer than all else.
+pub fn summary_with(record: &Record, uses: Option<&Result<StatementUses, Blind>>) -> Summary {
+    let none = || Err(Blind::NoWindow);
     let mut gaps = Gaps::default();
     let load = record.load.as_ref();
     let mut summary = Summary {
@@ -113,7 +122,8 @@ pub fn summary(record: &Record) -> Summary {
         summary.storage = storage_use(record, summary.wal.as_ref(), summary.clients);
         summary.data_disk = data_disk_use(record, window);
         let cpu = cpu::cpu_use(record, window, &mut gaps);
-        summary.time = gaps.note(TIME, time_split(record, window));
+        let known = uses.and_then(|uses| uses.as_ref().ok());
+        summary.time = gaps.note(TIME, time_split_with(record, window, known));
         if let Some(time) = &mut summary.time {
             // What the load generator takes is outside of transactions alone.
             time.tell_driver(&cpu);
@@ -128,7 +138,9 @@ pub fn summary(record: &Record) -> Summary {
         summary.cpu = Some(cpu);
         summary.checkpoints = gaps.note("checkpoints", checkpoints(record, window));
         summary.rows = gaps.note("row changes", row_changes(record, window));
-        summary.statements = gaps.note("statements", statements(record, window, STATEMENTS));
+        let of = |uses: &StatementUses| largest(record, window, uses, STATEMENTS);
+        let statements = uses.map_or_else(none, |uses| uses.as_ref().map(of).map_err(Blind::clone));
+        summary.statements = gaps.note("statements", statements);
         if let Some(cpu) = summary.statements.as_mut().and_then(|s| s.cpu.as_mut()) {
             cpu.counted = summary.time.as_ref().and_then(|time| time.counted_cpu);
         }

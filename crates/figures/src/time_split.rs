@@ -19,8 +19,8 @@ use crate::processor_account::{ProcessorAccount, SleepScale};
 use crate::sight::HiddenSessions;
 use crate::window::{driven_between, failures};
 use crate::{
-    Blind, CpuUse, Difference, GroupCpu, ProcessRole, WaitClass, WorkUnit, difference, latency,
-    work_between,
+    Blind, CpuUse, Difference, GroupCpu, ProcessRole, StatementUses, WaitClass, WorkUnit,
+    difference, latency, work_between,
 };
 
 /// Fewest ticks that a split is made from: at one half they give ± 13 points.
@@ -467,6 +467,15 @@ fn barriers_counted(record: &Record, window: Window, unit: WorkUnit) -> Option<S
 /// Without enough ticks of wait events, without work counted over them, or where the
 /// sessions that did it could not be seen.
 pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
+    time_split_with(record, window, None)
+}
+
+/// The same, where the statements of the window have been read already.
+pub(crate) fn time_split_with(
+    record: &Record,
+    window: Window,
+    statements: Option<&StatementUses>,
+) -> Result<TimeSplit, Blind> {
     let ticks: Vec<&Sample> =
         record.samples(Source::Waits).iter().filter(|s| window.contains(s.at)).collect();
     let (Some(first), Some(last)) = (ticks.first(), ticks.last()) else {
@@ -495,7 +504,7 @@ pub fn time_split(record: &Record, window: Window) -> Result<TimeSplit, Blind> {
         Some(_) => Err("some sessions cannot be seen"),
         None => {
             let without_wait = &means[WaitClass::Cpu as usize];
-            ProcessorAccount::of(record, window, &ticks, ours, without_wait)
+            ProcessorAccount::of(record, window, &ticks, ours, without_wait, statements)
         }
     };
     let mut sleep_scale = account.map_or(SleepScale::ONE, |account| account.scale);

@@ -44,6 +44,7 @@ async fn serve(
     stop: &Stop,
     output: &Output,
 ) -> anyhow::Result<()> {
+    let listener = Service::listen(args.listen).await?;
     let hosts = match &args.dsn {
         Some(dsn) => ConnectParams::resolve_hosts(dsn.expose(), None)?,
         None => {
@@ -65,7 +66,7 @@ async fn serve(
     let options = options(args);
     let (config, tls) = server.into_parts();
     let store = Store::open(Pool::new(config, tls, options.pool.clone()), &options).await?;
-    let service = Service::bind(args.listen, store, options).await?;
+    let service = Service::on(listener, store, options);
     let address = service.address().context("the service has no address")?;
     say(&format!(
         "listening on http://{address}/data; metrics at http://{address}/metrics; Ctrl-C ends it"

@@ -142,6 +142,7 @@ fn plan(args: RecordArgs, output: &Output) -> anyhow::Result<RecordPlan> {
     };
     Ok(RecordPlan {
         pool_wait: None,
+        expects_results: false,
         gateway_metrics: args.gateway_metrics.map(|address| address.or_path("metrics")),
         server: args.dsn.map(ServerAddress::Dsn),
         until,

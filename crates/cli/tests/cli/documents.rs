@@ -128,6 +128,7 @@ fn the_service_keeps_documents_tells_what_it_refuses_and_ends_when_all_is_answer
 
     // What is no request for a document.
     service.ask("POST", kind, "", "{\"identity\": 1").is(400, "send {");
+    service.ask("POST", kind, "", "[17, [], {}]").is(400, "a document is an object");
     let long = json!({"identity": "d", "body": {"text": "x".repeat(2000)}});
     service.post(kind, &long).is(413, "longer than 2000 bytes");
     service.post("/data/nothing", &document).is(404, "there is no resource nothing");
@@ -148,6 +149,8 @@ fn the_service_keeps_documents_tells_what_it_refuses_and_ends_when_all_is_answer
         &listen,
         "give another with --listen",
     ]);
+    let nobody = ["documents", "serve", "--listen=127.0.0.1:0", "--dsn=postgres://x@127.0.0.1:1/x"];
+    place.run(&nobody).refuses(&["the server: it cannot be reached"]);
 
     // A document whose sender is slow is written before the service ends.
     let document = json!({"identity": "late", "body": {}}).to_string();

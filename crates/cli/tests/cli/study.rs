@@ -88,7 +88,22 @@ fn what_fails_is_told_with_its_last_words() {
     run("wrong.toml", &plan(&gateway(), "127.0.0.1:{port}", &["-c", "{connections}", "-T", "x"]))
         .code(1)
         .says(&["the load tool ended with exit code 1", "invalid value \"x\" for option -T"]);
+    run(
+        "silent.toml",
+        &plan(r#"["sleep", "60"]"#, "127.0.0.1:{port}", &PGBENCH).replace("20s", "1s"),
+    )
+    .code(1)
+    .says(&["the application does not answer at 127.0.0.1:", "ready_within"]);
+    let of_pgbench = plan(&gateway(), "127.0.0.1:{port}", &PGBENCH);
+    let command = of_pgbench.lines().find(|line| line.starts_with("command = [\"env")).unwrap();
+    let other = |words: &str| of_pgbench.replace(command, &format!("command = {words}"));
+    run("other.toml", &other(r#"["sh", "-c", "sleep 1; echo {connections} hellos"]"#))
+        .code(1)
+        .says(&["nor did the server commit anything", "hellos", "what was measured is in"]);
     // These show before anything is made.
+    run("no-tool.toml", &other(r#"["no-such-tool", "{connections}"]"#))
+        .code(2)
+        .says(&["there is no program 'no-such-tool'"]);
     let open = plan(&gateway(), "127.0.0.1:{prot}", &PGBENCH);
     run("open.toml", &open)
         .code(2)

@@ -1,5 +1,7 @@
 //! Sessions: held open across the client's own work, reset, too many.
 
+use std::collections::BTreeMap;
+
 use walwright_figures::{StatementUse, StatementUses, WaitClass};
 use walwright_record::{Row, Source};
 use walwright_stats::{Estimate, Interval};
@@ -13,6 +15,10 @@ use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value
 /// A gap between two messages of a transaction that no network explains: round
 /// trips inside a data centre stay below a millisecond.
 const LINGERING: f64 = 2e-3;
+/// Times the gaps after other statements from which those after some stand out.
+const STANDS_OUT: f64 = 4.0;
+/// Fewest sessions seen in such gaps.
+const LOOKS: f64 = 30.0;
 /// Runnable sessions for each processor from which a smaller pool would keep the
 /// processors as busy. With four one may flush and one wait for its client while
 /// two are ready.
@@ -50,10 +56,18 @@ fn idle_in_transaction(reading: &Reading) -> Option<Finding> {
     let gap = trips.map_or(0.0, |trips| time.center / trips);
     let oldest = oldest_idle(reading).unwrap_or(0.0);
     let blocking = idle_blockers(reading).unwrap_or(0.0);
+    let after = lingering_after(reading, time.center, &idle).filter(|_| gap < LINGERING);
     let lingers = gap >= LINGERING || oldest >= 1.0;
-    if !lingers {
+    if !lingers && after.is_none() {
         return None;
     }
+    let (gap, time, between) = match after {
+        Some(after) if !lingers => {
+            let between = format!("after {}", after.statement);
+            (after.gap, time.map(|seconds| seconds * after.part), between)
+        }
+        _ => (gap, time, "between two messages".to_owned()),
+    };
     // Those who wait for a row that an idle transaction holds wait for its client.
     let locks = reading.in_classes(&[WaitClass::Lock])?;
     let cost = sum(&time, &locks.map(|l| l * blocking));
@@ -66,7 +80,7 @@ fn idle_in_transaction(reading: &Reading) -> Option<Finding> {
             Kind::Problem,
             format!(
                 "Clients hold their transactions open while they do something else: {:.1} ms \
-                 between two messages, where a round trip takes well below one.",
+                 {between}, where a round trip takes well below one.",
                 gap * 1e3
             ),
         )
@@ -99,6 +113,47 @@ fn idle_in_transaction(reading: &Reading) -> Option<Finding> {
         ));
     }
     Some(finding)
+}
+
+/// Statements after which clients let their transactions wait far longer than after others.
+struct Lingering {
+    /// The one of them after which most of that time goes by.
+    statement: String,
+    /// Seconds after each execution of theirs.
+    gap: f64,
+    /// Their part of all the time between two messages of a transaction.
+    part: f64,
+}
+
+/// Those that hide in the mean of all messages, of which each transaction lets `time` seconds go
+/// by. A session that waits for its client shows the statement that it ran last.
+fn lingering_after(reading: &Reading, time: f64, idle: impl Fn(&Row) -> bool) -> Option<Lingering> {
+    let uses = reading.statements.as_ref().ok()?;
+    let mut seen: BTreeMap<String, f64> = BTreeMap::new();
+    let samples = reading.record.samples(Source::Waits).iter();
+    let inside = samples.filter(|sample| reading.window.contains(sample.at));
+    for row in inside.flat_map(|sample| &sample.rows).filter(|row| idle(row)) {
+        let id = row.0.get("query_id").map(ToString::to_string).unwrap_or_default();
+        *seen.entry(id).or_default() += row.number("sessions").unwrap_or(0.0);
+    }
+    let all: f64 = seen.values().sum();
+    let calls = |of: &StatementUse| of.calls / uses.work.count;
+    let waits = |of: &StatementUse| time * seen.get(&of.query_id).copied().unwrap_or(0.0) / all;
+    let (long, others): (Vec<&StatementUse>, Vec<&StatementUse>) =
+        uses.toplevel().partition(|of| waits(of) >= LINGERING * calls(of));
+    let sum = |of: &[&StatementUse], what: &dyn Fn(&StatementUse) -> f64| -> f64 {
+        of.iter().map(|of| what(of)).sum()
+    };
+    let gap = sum(&long, &waits) / sum(&long, &calls);
+    let of_others = sum(&others, &waits) / sum(&others, &calls);
+    let looks = sum(&long, &|of| seen.get(&of.query_id).copied().unwrap_or(0.0));
+    let most = long.iter().max_by(|a, b| waits(a).total_cmp(&waits(b)))?;
+    // Where all gaps are long it is the machine, or all of the client's work: the mean says so.
+    (looks >= LOOKS && gap >= STANDS_OUT * of_others).then(|| Lingering {
+        statement: format!("`{}`", most.short()),
+        gap,
+        part: sum(&long, &waits) / time,
+    })
 }
 
 fn oldest_idle(reading: &Reading) -> Option<f64> {

@@ -47,6 +47,6 @@ pub(super) fn waiters(reading: &Reading, chosen: impl Fn(&Row) -> bool) -> Optio
     let uses = reading.statements.as_ref().ok();
     let found =
         uses.and_then(|uses| uses.all.iter().find(|s| s.query_id == id && s.text.is_some()));
-    let (statement, plain) = (found.map(|s| s.short()), found.map(|s| s.plain()));
+    let (statement, plain) = (found.map(|s| s.short()), found.map(|s| s.plain().to_owned()));
     Some(Waiters { statement, plain, share: most / all })
 }

@@ -98,19 +98,19 @@ fn reinsert(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
     let deletes = uses.all.iter().filter(|s| s.verb() == "delete" && s.calls >= FEW);
     let pairs = deletes.filter_map(|delete| {
         let table = delete.target()?;
-        let key = filter_columns(&delete.plain()).into_iter().next()?;
+        let key = filter_columns(delete.plain()).into_iter().next()?;
         let inserts: Vec<&StatementUse> = uses
             .all
             .iter()
             .filter(|s| s.verb() == "insert" && s.target().as_ref() == Some(&table))
-            .filter(|s| inserts_column(&s.plain(), &key))
+            .filter(|s| inserts_column(s.plain(), &key))
             .collect();
         let rows = |s: &StatementUse| s.sum("rows");
         let inserted: f64 = inserts.iter().filter_map(|s| rows(s)).sum();
         let deleted = rows(delete)?;
         // A queue deletes single rows by their own key. A set of children goes and
         // comes by the key of the parent, about as many as before.
-        let own_key = is_unique_key(reading, &table, &filter_columns(&delete.plain()));
+        let own_key = is_unique_key(reading, &table, &filter_columns(delete.plain()));
         let balanced = inserted > 0.0 && (deleted / inserted) > 0.5 && (deleted / inserted) < 2.0;
         // A table that is filled and emptied again keeps no rows: that is staging.
         let kept =

@@ -22,13 +22,17 @@ pub(super) fn time(summary: &Summary) -> Section {
             format!("Where the {} of a {unit} went", format::latency(latency)),
             format!("The mean latency of a {unit}"),
         ),
-        None => (
-            format!(
-                "Where the {} of a {unit} on the server went",
-                format::seconds(split.on_server.center)
-            ),
-            format!("The time a {unit} spends on the server"),
-        ),
+        None => {
+            let place = match split.gateway {
+                Some(_) => "on the server and in its gateway",
+                None => "on the server",
+            };
+            let whole = format::seconds(split.whole());
+            (
+                format!("Where the {whole} of a {unit} {place} went"),
+                format!("The time a {unit} spends {place}"),
+            )
+        }
     };
     let rows = rows(split);
     let shares = rows.iter().map(|row| row.share.clone()).collect();

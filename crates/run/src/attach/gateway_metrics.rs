@@ -14,7 +14,7 @@ use crate::notes::Notes;
 /// Before each of its names.
 const PREFIX: &str = "walwright_gateway_";
 /// How often a gateway is looked for that is not there yet.
-const LOOK: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_secs(10);
 
 /// Which gateway's metrics are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl GatewayMetrics {
             let (choice, unread) = (choice.clone(), Arc::clone(&unread));
             let mut found = None;
             let mut looked = None::<Instant>;
-            let address = move || match &choice {
+            let find = move || match &choice {
                 GatewayChoice::At(address) => Some(address.clone()),
                 GatewayChoice::Before(port) => {
                     if found.is_none() && looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
@@ -55,7 +55,7 @@ impl GatewayMetrics {
                     found.clone()
                 }
             };
-            MetricsReader::begin(address, Source::Gateway, row, notes)
+            MetricsReader::begin(find, Source::Gateway, row, notes)
         };
         GatewayMetrics { reader, notes: notes.clone(), choice, unread }
     }

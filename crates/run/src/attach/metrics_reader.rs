@@ -22,10 +22,10 @@ pub(super) struct MetricsReader {
 }
 
 impl MetricsReader {
-    /// Begins to read the page at `address`, which may not be known at once; what `row` makes of it
-    /// is a sample of `source`.
+    /// Begins to read the page at the address that `find` gives, which may not be known at once and
+    /// may block to look; what `row` makes of the page is a sample of `source`.
     pub fn begin(
-        mut address: impl FnMut() -> Option<PageAddress> + Send + 'static,
+        mut find: impl FnMut() -> Option<PageAddress> + Send + 'static,
         source: Source,
         row: impl Fn(&str) -> Option<Row> + Send + 'static,
         notes: &Notes,
@@ -37,10 +37,13 @@ impl MetricsReader {
             ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
             loop {
                 ticks.tick().await;
-                let Some(address) = address() else { continue };
-                let page = tokio::task::spawn_blocking(move || address.read(PATIENCE)).await;
-                let Ok(Ok(page)) = page else { continue };
-                if let Some(row) = row(&page) {
+                let looked = tokio::task::spawn_blocking(move || {
+                    let page = find().and_then(|address| address.read(PATIENCE).ok());
+                    (find, page)
+                });
+                let Ok((again, page)) = looked.await else { return };
+                find = again;
+                if let Some(row) = page.and_then(|page| row(&page)) {
                     notes.recorder.sample(Sample { at: Timestamp::now(), source, rows: vec![row] });
                     counted.fetch_add(1, Ordering::Relaxed);
                 }

@@ -218,6 +218,14 @@ async fn join_logs(
     };
     // What was printed is that much at least, whatever became of the files.
     let joined = joined.or_else(|| of_printed(session, printed?, recorded));
+    if joined.is_none() && session.plan.expects_results {
+        let text = "the load tool printed no results that are known here, so what is told of the \
+                    load is what the server committed";
+        session.notes.warn(
+            Warning::new(WarningCode::ClientLog, text)
+                .hint("`walwright record --help` lists the tools and formats that are read"),
+        );
+    }
     let covered = joined.as_ref().and_then(|joined| joined.covered);
     let window = covered.unwrap_or(recorded);
     let start = window.start.plus(session.plan.warm_up).min(window.end);

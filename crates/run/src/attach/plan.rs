@@ -28,6 +28,9 @@ pub struct RecordPlan {
     pub parts: LoadParts,
     /// Where the application tells how long requests wait for its pool.
     pub pool_wait: Option<PoolWaitPlan>,
+    /// Whether the command is a load tool whose results are what it is for: that none can be read
+    /// is told.
+    pub expects_results: bool,
     /// Where a gateway before the server shows metrics; one of this machine is looked for where
     /// this is not said.
     pub gateway_metrics: Option<PageAddress>,

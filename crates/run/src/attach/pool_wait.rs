@@ -26,9 +26,9 @@ impl PoolWait {
     /// Begins to read.
     pub fn begin(plan: &PoolWaitPlan, notes: &Notes) -> PoolWait {
         let PoolWaitPlan { metrics, name } = plan.clone();
-        let address = move || Some(metrics.clone());
+        let find = move || Some(metrics.clone());
         let row = move |page: &str| row(page, &name);
-        let reader = MetricsReader::begin(address, Source::Application, row, notes);
+        let reader = MetricsReader::begin(find, Source::Application, row, notes);
         PoolWait { reader, notes: notes.clone(), plan: plan.clone() }
     }
 

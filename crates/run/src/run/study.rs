@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use walwright_driver::HttpServer;
+use walwright_figures::Summary;
 use walwright_http::{PageAddress, connect};
 use walwright_probe::{LoadParts, ProcessName};
 use walwright_record::RunState;
@@ -385,6 +386,7 @@ impl Programs {
             parts,
             pool_wait: self.pool_wait.clone(),
             gateway_metrics: None,
+            expects_results: true,
             probe,
             label: plan.label.clone(),
             command_line: plan.command.clone(),
@@ -392,6 +394,11 @@ impl Programs {
         let recorded = crate::record(lab, record, stop.clone(), Arc::clone(observer)).await?;
         let error = match recorded.code {
             _ if recorded.state != RunState::Complete => None,
+            Some(0) if recorded.record.client.is_none() && !has_throughput(&recorded.summary) => {
+                let what = "ended, and neither did it print results that are known here nor did \
+                            the server commit anything";
+                Some(self.failed(&recorded.id.0, "load tool", LOAD, what))
+            }
             Some(0) => None,
             code => {
                 let what = format!("ended {}", by(code));
@@ -438,10 +445,14 @@ impl Programs {
         let said = last_lines(&self.printed.path().join(name));
         let kept = match run {
             "" => String::new(),
-            run => format!("; what was measured until then is in {run}"),
+            run => format!("; what was measured is in {run}"),
         };
         RunError::Program { who, what: format!("{what}{kept}"), said }
     }
+}
+
+fn has_throughput(summary: &Summary) -> bool {
+    summary.load.as_ref().is_some_and(|load| load.throughput.is_some())
 }
 
 const APPLICATION: &str = "application";

@@ -66,7 +66,7 @@ fn unindexed(view: &View, key: &ForeignKey) -> Option<Finding> {
         .writers(referenced, &["update", "insert", "merge"])
         .into_iter()
         .filter(|s| {
-            let set = columns_set(&s.plain());
+            let set = columns_set(s.plain());
             key.referenced_columns.iter().any(|c| set.contains(&c.to_lowercase()))
         })
         .collect();

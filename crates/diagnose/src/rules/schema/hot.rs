@@ -136,7 +136,7 @@ pub(super) fn cost(view: &View, table: &SchemaTable, used: TableUse, indexes: us
 
 fn upserts<'a, 'r>(view: &View<'a, 'r>, table: &'r SchemaTable) -> Vec<&'a StatementUse> {
     let both = view.writers(table, &["insert", "merge"]);
-    both.into_iter().filter(|s| !columns_set(&s.plain()).is_empty()).collect()
+    both.into_iter().filter(|s| !columns_set(s.plain()).is_empty()).collect()
 }
 
 /// The indexes that depend on a column that statements set, with those columns.
@@ -147,7 +147,7 @@ fn blocking<'i>(
 ) -> Vec<(&'i SchemaIndex, Vec<String>)> {
     let mut set: Vec<String> = Vec::new();
     for statement in view.writers(table, &["update", "insert", "merge"]) {
-        set.extend(columns_set(&statement.plain()));
+        set.extend(columns_set(statement.plain()));
     }
     let summarizing = |index: &SchemaIndex| {
         index.method == "brin" && view.reading.version().is_some_and(|v| v >= 160_000)

@@ -300,7 +300,7 @@ fn texts<'a>(reading: &'a Reading) -> Vec<Text<'a>> {
     let Ok(statements) = &reading.statements else { return Vec::new() };
     let text = |statement: &'a StatementUse| Text {
         statement,
-        plain: statement.plain(),
+        plain: statement.plain().to_owned(),
         verb: statement.verb(),
         target: statement.target().map(|written| Name::of(&written)),
     };

@@ -24,6 +24,32 @@ fn clients_that_linger_in_transactions() {
 }
 
 #[test]
+fn clients_that_linger_after_one_statement_of_many() {
+    // A tenth of the transactions lets 150 ms go by after a lock; the others are busy.
+    let of = |after_lock: f64| {
+        let idle = "idle in transaction";
+        let mut case = case(10, 500)
+            .waits(&[
+                ("active", "", "", 1.0),
+                (idle, "Client", "clientread", 50.0 * after_lock),
+                (idle, "Client", "ClientRead", 0.3),
+            ])
+            .statement("SELECT a FROM t WHERE id = $1 FOR UPDATE", 0.1, 0.1, [])
+            .statement("UPDATE t SET a = $1 WHERE id = $2", 40.0, 0.01, []);
+        for sample in case.build.record.samples.get_mut(&Source::Waits).unwrap() {
+            sample.rows[1].set("query_id", 1_i64);
+            sample.rows[2].set("query_id", 2_i64);
+        }
+        case.diagnose()
+    };
+    let diagnosis = of(150e-3);
+    assert_eq!(problems(&diagnosis), [D8]);
+    let cause = &found(&diagnosis, D8).cause;
+    assert!(cause.contains("ms after `SELECT a FROM t"), "{cause}");
+    assert!(!of(1e-3).findings.iter().any(|f| f.id == D8));
+}
+
+#[test]
 fn rows_behind_an_idle_transaction_are_its_symptom() {
     let mut case = case(10, 500).waits(&[
         ("active", "", "", 0.5),
