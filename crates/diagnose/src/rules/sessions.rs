@@ -56,7 +56,7 @@ fn idle_in_transaction(reading: &Reading) -> Option<Finding> {
     let gap = trips.map_or(0.0, |trips| time.center / trips);
     let oldest = oldest_idle(reading).unwrap_or(0.0);
     let blocking = idle_blockers(reading).unwrap_or(0.0);
-    let after = lingering_after(reading, time.center, &idle).filter(|_| gap < LINGERING);
+    let after = lingering_after(reading, time.center, idle).filter(|_| gap < LINGERING);
     let lingers = gap >= LINGERING || oldest >= 1.0;
     if !lingers && after.is_none() {
         return None;

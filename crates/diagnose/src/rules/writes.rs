@@ -223,8 +223,8 @@ fn no_change(reading: &Reading, uses: &StatementUses) -> Option<Finding> {
     let (statement, certain) = candidates
         .filter_map(|s| {
             let text = s.plain();
-            let always_there = || overwrites(&text) && never_inserts(reading, s);
-            if assigns_itself(&text) || (always_there() && super::script::writes_by_key(reading, s))
+            let always_there = || overwrites(text) && never_inserts(reading, s);
+            if assigns_itself(text) || (always_there() && super::script::writes_by_key(reading, s))
             {
                 Some((s, true))
             } else {
