@@ -200,6 +200,18 @@ async fn a_refused_row_is_refused_whatever_becomes_of_the_commit() {
         let events = events.expect("connected");
         // Each COMMIT waits for a standby that there is not.
         standby("ALTER SYSTEM SET synchronous_standby_names = 'nobody'").await;
+        // They do once the checkpointer has read of it, which a commit of another session shows.
+        let other = connect(&testbed.url()).await;
+        let commits = tokio::spawn(async move {
+            let commit = "SELECT pg_logical_emit_message(true, '', '')";
+            while other.batch_execute(commit).await.is_ok() {}
+        });
+        let waits = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+            WHERE wait_event = 'SyncRep'";
+        while testbed.one::<i64>(waits).await == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        commits.await.expect("ended");
         let row = TextRow(vec![Some("x".into()), Some("a".into())]);
         let ticket = events.enqueue(row).await.expect("room");
         while testbed.one::<i64>(&terminate).await == 0 {
