@@ -72,11 +72,17 @@ fn a_gateway_stands_between_load_and_server() {
     // Commits of its sessions wait for nothing, and the run's own checks passed.
     let breakdown = place.run(&["diagnose", "--json"]).code(0).json();
     let lines = breakdown["latency_breakdown"]["lines"].as_array().unwrap();
+    let seconds = |name: &str| {
+        let line = lines.iter().find(|line| line["name"] == name);
+        line.map(|line| line["per_transaction"]["center"].as_f64().unwrap())
+    };
     for name in ["queue in the gateway", "residual: network, client"] {
-        assert!(lines.iter().any(|line| line["name"] == name), "{name}: {lines:?}");
+        assert!(seconds(name).is_some(), "{name}: {lines:?}");
     }
-    let withheld = lines.iter().find(|line| line["name"] == "withheld until durable");
-    let withheld = withheld.unwrap()["per_transaction"]["center"].as_f64().unwrap();
+    // What it took itself is told of what it did not keep back, where there is any of that.
+    let is_left = seconds("residual: network, client").unwrap() > 0.0;
+    assert!(seconds("pooler CPU").is_some() || !is_left, "{lines:?}");
+    let withheld = seconds("withheld until durable").unwrap();
     // Each waits for the rest of one flush and for the next at most, as far as this machine keeps
     // the time.
     assert!(withheld > 2.5e-3, "{withheld}");

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use serde_json::Value;
 use walwright_server::Major;
 
-use crate::common::{Done, Host, Place, finish, install, signal, until, until_said};
+use crate::common::{Done, Host, Place, finish, install, said, signal, until, until_said};
 
 /// The attached server with pgbench's tables, and the pgbench that loads it.
 struct Bench {
@@ -575,14 +575,9 @@ fn gateway_before(bench: &Bench, log: &str, more: &[&str]) -> (std::process::Chi
     let mut command = bench.place.command(&[&words[..], more].concat());
     command.stderr(std::fs::File::create(bench.place.path(log)).unwrap());
     let gateway = command.current_dir(bench.place.path("")).spawn().unwrap();
-    let mut port = None;
-    until("it listens", || {
-        let told = std::fs::read_to_string(bench.place.path(log)).unwrap_or_default();
-        let listens = told.split_once("listening on 127.0.0.1:").map(|(_, rest)| rest.to_owned());
-        port = listens.and_then(|rest| Some(rest.split_once('\n')?.0.to_owned()));
-        port.is_some() && told.contains("Ctrl-C ends it")
-    });
-    (gateway, port.unwrap())
+    let port = said(&bench.place, log, "listening on 127.0.0.1:", '\n');
+    until_said(&bench.place.path(log), "Ctrl-C ends it");
+    (gateway, port)
 }
 
 #[test]

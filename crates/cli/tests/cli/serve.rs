@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use walwright_wire::{ConnectOptions, Connector, Host as At, Secret};
 
-use crate::common::{Host, PASSWORD, Place, finish, signal, until};
+use crate::common::{Host, PASSWORD, Place, finish, said, signal, until};
 
 /// A site that the command line has started.
 struct Served {
@@ -111,18 +111,6 @@ fn what_is_started_from_a_page_is_seen_there_and_ends_with_the_site() {
         (&"interrupted".into(), &"from a page".into())
     );
     place.assert_clean();
-}
-
-/// What a command's log says after some words, up to a character.
-fn said(place: &Place, log: &str, words: &str, end: char) -> String {
-    let mut found = None;
-    until(words, || {
-        let text = std::fs::read_to_string(place.path(log)).unwrap_or_default();
-        let rest = text.split_once(words).map(|(_, rest)| rest.to_owned());
-        found = rest.and_then(|rest| Some(rest.split_once(end)?.0.to_owned()));
-        found.is_some()
-    });
-    found.unwrap_or_default()
 }
 
 #[test]

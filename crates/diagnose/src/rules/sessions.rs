@@ -56,17 +56,13 @@ fn idle_in_transaction(reading: &Reading) -> Option<Finding> {
     let gap = trips.map_or(0.0, |trips| time.center / trips);
     let oldest = oldest_idle(reading).unwrap_or(0.0);
     let blocking = idle_blockers(reading).unwrap_or(0.0);
-    let after = lingering_after(reading, time.center, idle).filter(|_| gap < LINGERING);
     let lingers = gap >= LINGERING || oldest >= 1.0;
-    if !lingers && after.is_none() {
-        return None;
-    }
-    let (gap, time, between) = match after {
-        Some(after) if !lingers => {
-            let between = format!("after {}", after.statement);
-            (after.gap, time.map(|seconds| seconds * after.part), between)
-        }
-        _ => (gap, time, "between two messages".to_owned()),
+    let (gap, time, between) = if lingers {
+        (gap, time, "between two messages".to_owned())
+    } else {
+        let after = lingering_after(reading, time.center, idle)?;
+        let between = format!("after {}", after.statement);
+        (after.gap, time.map(|seconds| seconds * after.part), between)
     };
     // Those who wait for a row that an idle transaction holds wait for its client.
     let locks = reading.in_classes(&[WaitClass::Lock])?;

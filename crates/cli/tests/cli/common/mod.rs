@@ -243,6 +243,18 @@ pub fn until_said(log: &Path, words: &str) {
     until(words, || fs::read_to_string(log).is_ok_and(|text| text.contains(words)));
 }
 
+/// What a command's log says after some words, up to a character.
+pub fn said(place: &Place, log: &str, words: &str, end: char) -> String {
+    let mut found = None;
+    until(words, || {
+        let text = fs::read_to_string(place.path(log)).unwrap_or_default();
+        let rest = text.split_once(words).map(|(_, rest)| rest.to_owned());
+        found = rest.and_then(|rest| Some(rest.split_once(end)?.0.to_owned()));
+        found.is_some()
+    });
+    found.unwrap_or_default()
+}
+
 /// An install from the cache of the person who runs the tests.
 pub fn install(major: Major) -> Install {
     let installs = Installs::open(None).expect("a cache");

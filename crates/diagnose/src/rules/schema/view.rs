@@ -32,7 +32,6 @@ pub(super) struct View<'a, 'r> {
 /// A statement with what its text says.
 struct Text<'a> {
     statement: &'a StatementUse,
-    plain: String,
     verb: String,
     target: Option<Name>,
 }
@@ -167,7 +166,7 @@ impl<'a, 'r> View<'a, 'r> {
     pub(super) fn mentioning(&self, table: &SchemaTable) -> Vec<&'a StatementUse> {
         let name = table.name.to_lowercase();
         let word = |c: char| c.is_alphanumeric() || c == '_';
-        let names = |text: &&Text| text.plain.split(|c| !word(c)).any(|w| w == name);
+        let names = |text: &&Text| text.statement.plain().split(|c| !word(c)).any(|w| w == name);
         let sent = self.statements.iter().filter(|text| text.statement.toplevel);
         sent.filter(names).map(|text| text.statement).collect()
     }
@@ -300,7 +299,6 @@ fn texts<'a>(reading: &'a Reading) -> Vec<Text<'a>> {
     let Ok(statements) = &reading.statements else { return Vec::new() };
     let text = |statement: &'a StatementUse| Text {
         statement,
-        plain: statement.plain().to_owned(),
         verb: statement.verb(),
         target: statement.target().map(|written| Name::of(&written)),
     };
