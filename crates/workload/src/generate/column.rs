@@ -4,7 +4,9 @@ use super::copy_text::{NULL, displayed_length};
 use super::template::Template;
 use super::timestamp::Timestamps;
 use super::uuid;
-use crate::script::{EvalError, Expr, Rng, Value, Variables, integer, write_letters, write_uuid};
+use crate::script::{
+    EvalError, Expr, LONGEST, Rng, Value, Variables, integer, write_letters, write_uuid,
+};
 
 /// A column with its generator.
 #[derive(Debug)]
@@ -36,11 +38,13 @@ pub(crate) enum Generator {
 }
 
 impl Column {
+    /// Appends the value for the row of this number, which began at `row_start`.
     pub(crate) fn write(
         &self,
         row: u64,
         variables: &Variables,
         rng: &mut Rng,
+        row_start: usize,
         buf: &mut Vec<u8>,
     ) -> Result<(), EvalError> {
         if self.null_fraction > 0.0 && rng.next_f64() < self.null_fraction {
@@ -56,7 +60,7 @@ impl Column {
                 }
                 value => value.write_text(buf),
             },
-            Generator::Text(template) => template.write(variables, rng, buf)?,
+            Generator::Text(template) => template.write(variables, rng, row_start, buf)?,
             Generator::Choice { texts, bounds } => {
                 let total = bounds.last().copied().unwrap_or(1);
                 let place = rng.range_u64(0, total - 1);
@@ -73,7 +77,7 @@ impl Column {
             }
             Generator::Timestamp(timestamps) => timestamps.write(row, rng, buf),
             Generator::Letters(length) => {
-                write_letters(integer(length, variables, rng)?, rng, buf);
+                write_letters(integer(length, variables, rng)?, rng, row_start, buf)?;
             }
             Generator::Null => {
                 buf.extend_from_slice(NULL);
@@ -82,6 +86,9 @@ impl Column {
         }
         if self.pad > 0 {
             let missing = self.pad.saturating_sub(displayed_length(&buf[start..]));
+            if missing > (row_start + LONGEST).saturating_sub(buf.len()) {
+                return Err(EvalError::TooLong);
+            }
             buf.resize(buf.len() + missing, b' ');
         }
         Ok(())

@@ -156,11 +156,14 @@ impl Chunk {
             self.variables.set(slot, Value::Int(row as i64));
         }
         let mut rng = row_rng(shared.seed, row);
+        let start = buf.len();
         for (index, column) in shared.spec.columns.iter().enumerate() {
             if index > 0 {
                 buf.push(b'\t');
             }
-            column.write(row, &self.variables, &mut rng, buf).map_err(|error| (index, error))?;
+            column
+                .write(row, &self.variables, &mut rng, start, buf)
+                .map_err(|error| (index, error))?;
         }
         buf.push(b'\n');
         Ok(())

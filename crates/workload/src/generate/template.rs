@@ -49,17 +49,19 @@ impl Template {
         Ok(Template { parts })
     }
 
+    /// Appends the text for a row that began at `start`.
     pub(crate) fn write(
         &self,
         variables: &Variables,
         rng: &mut Rng,
+        start: usize,
         buf: &mut Vec<u8>,
     ) -> Result<(), EvalError> {
         for part in &self.parts {
             match part {
                 Part::Text(text) => buf.extend_from_slice(text),
                 Part::Letters(length) => {
-                    write_letters(integer(length, variables, rng)?, rng, buf);
+                    write_letters(integer(length, variables, rng)?, rng, start, buf)?;
                 }
                 // Numbers and booleans hold nothing that needs escaping; NULL
                 // becomes the JSON word.

@@ -67,6 +67,9 @@ pub enum EvalError {
     /// The amount of a `\sleep` is not a whole number in range.
     #[error("\\sleep needs a whole number of units that is not negative")]
     Sleep,
+    /// A text, a request or a row is larger than any that is meant.
+    #[error("it is longer than 32 MiB")]
+    TooLong,
 }
 
 impl Expr {

@@ -113,6 +113,7 @@ impl RequestText {
         rng: &mut Rng,
         out: &mut Vec<u8>,
     ) -> Result<(), EvalError> {
+        let start = out.len();
         for part in &self.0 {
             match part {
                 RequestPart::Literal(text) => out.extend_from_slice(text.as_bytes()),
@@ -127,7 +128,7 @@ impl RequestText {
                     form.write(&expr.eval(variables, rng)?, out);
                 }
                 RequestPart::Letters(length) => {
-                    write_letters(integer(length, variables, rng)?, rng, out);
+                    write_letters(integer(length, variables, rng)?, rng, start, out)?;
                 }
             }
         }

@@ -49,7 +49,7 @@ impl TextValue {
                             value => value.write_text(&mut text),
                         },
                         TextPart::Letters(length) => {
-                            write_letters(integer(length, variables, rng)?, rng, &mut text);
+                            write_letters(integer(length, variables, rng)?, rng, 0, &mut text)?;
                         }
                     }
                 }
@@ -87,14 +87,28 @@ pub(crate) fn integer(expr: &Expr, variables: &Variables, rng: &mut Rng) -> Resu
 /// Most UUIDs of an array.
 pub const MOST_UUIDS: i64 = 10_000;
 
-/// Appends so many random lower-case letters: none for a negative number, at most
-/// [`MOST_LETTERS`].
-pub(crate) fn write_letters(count: i64, rng: &mut Rng, out: &mut Vec<u8>) {
-    out.extend((0..count.clamp(0, MOST_LETTERS)).map(|_| b'a' + rng.range_u64(0, 25) as u8));
+/// Appends so many random lower-case letters, none for a negative number, to a text that began
+/// at `start` of `out`.
+///
+/// # Errors
+/// When the text would be longer than [`LONGEST`].
+pub(crate) fn write_letters(
+    count: i64,
+    rng: &mut Rng,
+    start: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), EvalError> {
+    let count = usize::try_from(count.max(0)).unwrap_or(usize::MAX);
+    if count > (start + LONGEST).saturating_sub(out.len()) {
+        return Err(EvalError::TooLong);
+    }
+    out.extend((0..count).map(|_| b'a' + rng.range_u64(0, 25) as u8));
+    Ok(())
 }
 
-/// Most random letters at once.
-const MOST_LETTERS: i64 = 100_000_000;
+/// Most bytes of a text, of a request and of a row: a number of letters with a digit too many
+/// must not take all memory.
+pub(crate) const LONGEST: usize = 32 << 20;
 
 /// What most texts are shorter than.
 const LONG: usize = 96;

@@ -326,6 +326,29 @@ fn an_expression_that_fails_names_the_row() {
     assert_eq!(out.iter().filter(|byte| **byte == b'\n').count(), 4);
 }
 
+/// No one value is too long, but together they are.
+#[test]
+fn a_row_is_no_longer_than_memory() {
+    for (from, to) in [
+        ("letters = \"random(5, 9)\", null_fraction = 0.5", "letters = \"2147483647\""),
+        ("letters = \"random(5, 9)\", null_fraction = 0.5", "text = \"x\", pad = 4294967295"),
+        ("customer {{:row}} of", "{{letters(20000000)}}{{letters(20000000)}}"),
+    ] {
+        let directory = orders();
+        std::fs::write(directory.path().join("workload.toml"), ORDERS.replace(from, to)).unwrap();
+        let workload = Workload::load_dir(directory.path()).unwrap();
+        let plan = workload.plan(&Settings::of(&workload)).unwrap();
+        let mut out = Vec::new();
+        let error = plan.tables[0].chunks(1)[0].fill(&mut out, usize::MAX).unwrap_err().to_string();
+        assert!(
+            error.starts_with("table customer, column n")
+                && error.ends_with("row 1: it is longer than 32 MiB"),
+            "{error}"
+        );
+        assert!(out.is_empty());
+    }
+}
+
 #[test]
 fn a_file_without_end_is_refused() {
     let error = Workload::from_scripts(&[(PathBuf::from("/dev/zero"), 1)]).unwrap_err();
