@@ -18,10 +18,15 @@ pub(crate) const GET: Sql = Sql {
 };
 
 /// By identity and resource.
+///
+/// There is one alias of an identity, but a generic plan expects one in each partition, and would
+/// rather read all documents than look so many up: the LIMIT tells it.
 pub(crate) const FIND: Sql = Sql {
-    text: "SELECT d.uuid, d.version, d.body FROM alias AS a \
+    text: "SELECT d.uuid, d.version, d.body \
+             FROM (SELECT document_partition_key, document_id FROM alias \
+                    WHERE partition_key = partition_of($1) AND referential_id = $1 LIMIT 1) AS a \
              JOIN document AS d ON d.partition_key = a.document_partition_key AND d.id = a.document_id \
-            WHERE a.partition_key = partition_of($1) AND a.referential_id = $1 AND d.resource = $2",
+            WHERE d.resource = $2",
     types: &[Type::UUID, Type::TEXT],
 };
 

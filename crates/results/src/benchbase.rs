@@ -3,7 +3,7 @@
 //! `.summary.json`: totals of the whole measured time, latencies in microseconds.
 //! `.raw.csv`: a line for each transaction, whose start is in seconds since 1970 (whatever
 //! its header says), the latency in microseconds. `.results.csv` and `.samples.csv`: rates and
-//! latencies of some seconds each, counted from the begin, which they do not tell.
+//! latencies of some seconds each, counted from a start that they do not tell.
 
 use std::io::Read;
 use std::time::Duration;

@@ -110,7 +110,7 @@ fn with_batch(text: &str, batch: &str) -> String {
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-/// Whether a line is the begin or the end of the script's own transaction.
+/// Whether a line is the beginning or the end of the script's own transaction.
 fn is_block_end(line: &str) -> bool {
     let bare = line.trim().trim_end_matches(';').trim_end().to_ascii_lowercase();
     matches!(&*bare, "begin" | "start transaction" | "end" | "commit") && line.contains(';')

@@ -79,8 +79,8 @@ pub struct NoteArgs {
     /// What it says.
     #[arg(value_name = "TEXT", value_parser = one_line::<1000>)]
     pub text: String,
-    /// Where it stands: so long after the begin of the timeline, as plots count, or a time in UTC.
-    /// The default is now, where the run goes on.
+    /// Where it stands: so long after the beginning of the timeline, as plots count, or a time in
+    /// UTC. The default is now, where the run goes on.
     #[arg(long, value_name = "TIME", value_parser = moment)]
     pub at: Option<Moment>,
 }

@@ -61,7 +61,7 @@ fn date(text: &str) -> Option<Timestamp> {
 /// Where on the timeline of a run something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// So long after the begin of the timeline, as plots count it.
+    /// So long after the beginning of the timeline, as plots count it.
     Into(Duration),
     /// By the clock.
     At(Timestamp),

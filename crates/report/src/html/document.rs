@@ -230,7 +230,7 @@ impl Page {
                 .collect();
             let small = match small.is_empty() {
                 true => String::new(),
-                false => format!("<small>{}</small>", text(&small.join(", "))),
+                false => format!("<small>{}</small>", prose(&small.join(", "))),
             };
             self.put(format_args!(
                 "<div class=\"figure{lead}\"><dt>{}{}</dt><dd>{value}{small}</dd></div>",

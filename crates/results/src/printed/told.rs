@@ -35,7 +35,7 @@ pub(crate) struct Told {
 pub(crate) struct Report {
     /// When it came, where somebody looked on.
     pub came: Option<Timestamp>,
-    /// Its end: seconds from the begin of the test, or since 1970.
+    /// Its end: seconds from the start of the test, or since 1970.
     pub end: f64,
     /// Operations a second that ended well.
     pub rate: f64,

@@ -17,15 +17,16 @@
 \set keeps_readers case when :authorization = 'jsonb' then 1 else 0 end
 \set document_id 0
 \set is_new 0
+-- The LIMIT as in find.sql.
 BEGIN;
 \if :locks = 'no_key_update'
-SELECT d.partition_key AS document_partition, d.id AS document_id FROM alias AS a JOIN document AS d ON d.partition_key = a.document_partition_key AND d.id = a.document_id WHERE a.partition_key = partition_of(CAST(:referential_id AS uuid)) AND a.referential_id = :referential_id FOR NO KEY UPDATE OF d \aset
+SELECT d.partition_key AS document_partition, d.id AS document_id FROM (SELECT document_partition_key, document_id FROM alias WHERE partition_key = partition_of(CAST(:referential_id AS uuid)) AND referential_id = :referential_id LIMIT 1) AS a JOIN document AS d ON d.partition_key = a.document_partition_key AND d.id = a.document_id FOR NO KEY UPDATE OF d \aset
 \elif :locks = 'key_share'
-SELECT d.partition_key AS document_partition, d.id AS document_id FROM alias AS a JOIN document AS d ON d.partition_key = a.document_partition_key AND d.id = a.document_id WHERE a.partition_key = partition_of(CAST(:referential_id AS uuid)) AND a.referential_id = :referential_id FOR KEY SHARE OF d \aset
+SELECT d.partition_key AS document_partition, d.id AS document_id FROM (SELECT document_partition_key, document_id FROM alias WHERE partition_key = partition_of(CAST(:referential_id AS uuid)) AND referential_id = :referential_id LIMIT 1) AS a JOIN document AS d ON d.partition_key = a.document_partition_key AND d.id = a.document_id FOR KEY SHARE OF d \aset
 \elif :locks = 'update_nowait'
-SELECT d.partition_key AS document_partition, d.id AS document_id FROM alias AS a JOIN document AS d ON d.partition_key = a.document_partition_key AND d.id = a.document_id WHERE a.partition_key = partition_of(CAST(:referential_id AS uuid)) AND a.referential_id = :referential_id FOR UPDATE OF d NOWAIT \aset
+SELECT d.partition_key AS document_partition, d.id AS document_id FROM (SELECT document_partition_key, document_id FROM alias WHERE partition_key = partition_of(CAST(:referential_id AS uuid)) AND referential_id = :referential_id LIMIT 1) AS a JOIN document AS d ON d.partition_key = a.document_partition_key AND d.id = a.document_id FOR UPDATE OF d NOWAIT \aset
 \else
-SELECT d.partition_key AS document_partition, d.id AS document_id FROM alias AS a JOIN document AS d ON d.partition_key = a.document_partition_key AND d.id = a.document_id WHERE a.partition_key = partition_of(CAST(:referential_id AS uuid)) AND a.referential_id = :referential_id \aset
+SELECT d.partition_key AS document_partition, d.id AS document_id FROM (SELECT document_partition_key, document_id FROM alias WHERE partition_key = partition_of(CAST(:referential_id AS uuid)) AND referential_id = :referential_id LIMIT 1) AS a JOIN document AS d ON d.partition_key = a.document_partition_key AND d.id = a.document_id \aset
 \endif
 \if :idle > 0
 \sleep :idle ms
