@@ -21,16 +21,22 @@ use walwright_store::Lab;
 /// pairs of random order. Viewers do what a browser does: they load the page and its figures,
 /// listen, and load the page again when they are told that it changed. They run here too, so
 /// that their own work counts as the site's.
+///
+/// The load is one that keeps all processors busy, so that none are left for the site, and that
+/// waits for no disk, whose noise would hide a hundredth.
 #[derive(Parser)]
 struct Cli {
     /// Viewers at once.
     #[arg(long, default_value_t = 20)]
     viewers: usize,
+    /// The load.
+    #[arg(long, default_value = "select-only")]
+    workload: String,
     /// Client connections of the load.
     #[arg(long, default_value_t = 16)]
     clients: u32,
     /// Pairs of stretches.
-    #[arg(long, default_value_t = 12)]
+    #[arg(long, default_value_t = 20)]
     pairs: usize,
     /// Seconds of a stretch, the first two of which are left out.
     #[arg(long, default_value_t = 10)]
@@ -68,7 +74,8 @@ fn main() -> anyhow::Result<ExitCode> {
     // Longer than all stretches: it is ended when they are over.
     let length = stretch * u32::try_from(2 * cli.pairs)? + PATIENCE;
     let mut run = walwright.command_in(lab.directory());
-    run.args(["run", "--quiet", "--warmup=5s"])
+    run.args(["run", "--quiet", "--warmup=5s", "--workload"])
+        .arg(&cli.workload)
         .arg(format!("--clients={}", cli.clients))
         .arg(format!("--duration={}s", length.as_secs()))
         .stdin(Stdio::null())
@@ -121,8 +128,8 @@ fn main() -> anyhow::Result<ExitCode> {
     let ends = lost.interval.context("too few stretches for an interval")?;
     let (low, high) = (ends.low.min(ends.high), ends.low.max(ends.high));
     let mut report = Report::new(&format!(
-        "{} viewers of a run of {} clients, {} pairs of stretches of {} s",
-        cli.viewers, cli.clients, cli.pairs, cli.seconds
+        "{} viewers of a run of {}, {} clients, {} pairs of stretches of {} s",
+        cli.viewers, cli.workload, cli.clients, cli.pairs, cli.seconds
     ));
     let share = took.as_secs_f64() / watched.as_secs_f64();
     let events = seen.load(Ordering::Relaxed);
