@@ -138,17 +138,18 @@ pub fn difference(record: &Record, source: Source, window: Window) -> Result<Dif
     if let Some(at) = reset_between(&samples[..end], start, source) {
         return Err(Blind::Reset { source, at });
     }
-    let first = state_at(samples, start, source);
+    let mut first = state_at(samples, start, source);
     let last = state_at(samples, end - 1, source);
     let begins_at_zero =
         source.lists_what_exists() || matches!(source, Source::Processes | Source::Neighbours);
     let rows = last
         .into_iter()
         .filter_map(|(key, last)| {
+            let before = first.remove(&key);
+            let known = before.is_some();
             // A statement that was evicted and came back began anew (17 on).
-            let same = |first: &&Row| first.0.get("stats_since") == last.0.get("stats_since");
-            let known = first.contains_key(&key);
-            let first = first.get(&key).filter(same).cloned();
+            let same = |before: &Row| before.0.get("stats_since") == last.0.get("stats_since");
+            let first = before.filter(same);
             // A new row of a view that lists what exists (a table, a statement)
             // began at zero, and so did a process group since the probe began, but
             // for the 1 % of a processor below which a foreign command is not
@@ -165,11 +166,7 @@ pub fn state_at(samples: &[Sample], index: usize, source: Source) -> BTreeMap<St
     let mut state: BTreeMap<String, Row> = BTreeMap::new();
     for row in seen.iter().flat_map(|s| &s.rows) {
         // Column by column: what does not change (a query's text) may be sent once.
-        state
-            .entry(row.key(source))
-            .or_default()
-            .0
-            .extend(row.0.iter().map(|(name, value)| (name.clone(), value.clone())));
+        state.entry(row.key(source)).or_default().update(row.clone());
     }
     state
 }

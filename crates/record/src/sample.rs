@@ -235,6 +235,25 @@ impl Row {
         self
     }
 
+    /// Takes the values of a newer reading over; columns that it does not have stay.
+    pub fn update(&mut self, newer: Row) {
+        if self.0.is_empty() {
+            *self = newer;
+            return;
+        }
+        // Both are in order and nearly always have the same columns, so nothing is searched for;
+        // what is new here is put in after all others.
+        let mut here = self.0.iter_mut();
+        let mut added = Vec::new();
+        for (name, value) in newer.0 {
+            match here.find(|(known, _)| **known == name) {
+                Some((_, known)) => *known = value,
+                None => added.push((name, value)),
+            }
+        }
+        self.0.extend(added);
+    }
+
     /// A column as a truth value.
     pub fn flag(&self, column: &str) -> Option<bool> {
         match self.0.get(column)? {
@@ -375,6 +394,26 @@ mod tests {
         assert_eq!(row.number("wal_sync_time"), None);
         assert_eq!(row.number("no_such_column"), None);
         assert_eq!(row.number("wal_bytes"), Some(0.0));
+    }
+
+    #[test]
+    fn a_newer_reading_replaces_what_it_has() {
+        let of = |columns: &str, value: i64| {
+            let mut row = Row::new();
+            for column in columns.chars() {
+                row.set(column.to_string(), value);
+            }
+            row
+        };
+        for before in ["", "abc", "bd", "e"] {
+            for newer in ["", "abc", "ab", "bc", "ac", "abcd", "0bcz"] {
+                let mut row = of(before, 1);
+                row.update(of(newer, 2));
+                let mut expected = of(before, 1);
+                expected.0.extend(of(newer, 2).0);
+                assert_eq!(row, expected, "{before} and {newer}");
+            }
+        }
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl Ends {
             let key = row.key(source);
             if into.len() < ROWS || into.contains_key(&key) {
                 // Column by column: a query's text is sent once.
-                into.entry(key).or_default().0.extend(row.0);
+                into.entry(key).or_default().update(row);
             }
         }
         match self.first {
@@ -78,7 +78,7 @@ impl Ends {
             Sample { at: last, source, rows: whole(&changed) },
         ];
         for (key, row) in changed {
-            self.base.entry(key).or_default().0.extend(row.0);
+            self.base.entry(key).or_default().update(row);
         }
         (self.first, self.last) = (Some(last), None);
         samples

@@ -1,9 +1,9 @@
 //! `pg_stat_statements`, where the extension is there and answers.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use walwright_record::{Row, Source, redact};
+use walwright_record::{Row, Scalar, Source, redact};
 use walwright_server::{QueryError, Row as PgRow, Statement};
 
 use super::context::Context;
@@ -151,8 +151,10 @@ impl Statements {
         let mut rows: Vec<Row> = full.rows.iter().map(to_row).collect();
         if texts_due {
             let ids: Vec<i64> = state.without_text.iter().copied().collect();
+            let mut by_key: HashMap<Key, &mut Row> =
+                rows.iter_mut().filter_map(|row| Some((key(row)?, row))).collect();
             for ids in ids.chunks(TEXTS_AT_ONCE) {
-                spent += self.read_texts(ctx, session, ids, &mut rows).await?;
+                spent += self.read_texts(ctx, session, ids, &mut by_key).await?;
             }
             state.with_text.extend(state.without_text.drain());
             state.texts_read = Some(Instant::now());
@@ -169,7 +171,7 @@ impl Statements {
         ctx: &Context,
         session: &mut Session,
         ids: &[i64],
-        rows: &mut [Row],
+        rows: &mut HashMap<Key, &mut Row>,
     ) -> Result<Duration, QueryError> {
         let unreadable = |error: &QueryError| {
             error.code().is_some_and(|code| code.code().starts_with(DATA_EXCEPTION))
@@ -185,20 +187,26 @@ impl Statements {
     }
 }
 
-fn attach(rows: &mut [Row], text: &PgRow) -> Result<(), QueryError> {
+/// What tells a statement of one database from another: queryid, userid and toplevel.
+type Key = (i64, i64, Option<bool>);
+
+fn key(row: &Row) -> Option<Key> {
+    let whole = |column| match row.0.get(column) {
+        Some(Scalar::Int(whole)) => Some(*whole),
+        _ => None,
+    };
+    Some((whole("queryid")?, whole("userid")?, row.flag("toplevel")))
+}
+
+fn attach(rows: &mut HashMap<Key, &mut Row>, text: &PgRow) -> Result<(), QueryError> {
     let queryid: Option<i64> = text.get(0)?;
     let userid: Option<i64> = text.get(1)?;
     let toplevel: Option<bool> = text.get(2)?;
     let query: Option<String> = text.get(3)?;
     let (Some(queryid), Some(userid)) = (queryid, userid) else { return Ok(()) };
-    for row in rows {
-        let same = row.0.get("queryid") == Some(&queryid.into())
-            && row.0.get("userid") == Some(&userid.into())
-            && row.0.get("toplevel") == Some(&toplevel.into());
-        if same {
-            // Statements that set passwords are kept by the extension as they were sent.
-            row.set("query", query.as_deref().map(|query| redact::sql(query).into_owned()));
-        }
+    if let Some(row) = rows.get_mut(&(queryid, userid, toplevel)) {
+        // Statements that set passwords are kept by the extension as they were sent.
+        row.set("query", query.as_deref().map(|query| redact::sql(query).into_owned()));
     }
     Ok(())
 }
