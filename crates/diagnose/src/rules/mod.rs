@@ -15,6 +15,7 @@ mod course_waits;
 mod durability;
 mod errors;
 mod executor;
+mod forgotten_plans;
 mod gateway;
 mod holding;
 mod kernel;

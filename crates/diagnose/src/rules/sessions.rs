@@ -7,6 +7,7 @@ use walwright_record::{Row, Source};
 use walwright_stats::{Estimate, Interval};
 
 use super::commit::COMMIT;
+use super::forgotten_plans::ForgottenPlans;
 use super::locks::idle_blockers;
 use super::temporary_tables::{Churn, drops_tables, is_reset};
 use super::threshold::{FEW, matters, worth};
@@ -189,7 +190,13 @@ fn reset(reading: &Reading) -> Option<Finding> {
     let zero = || reading.counted(0.0);
     let remade = churn.as_ref().map_or_else(zero, |churn| churn.making.clone());
     let replanned = replanned(uses, &resets);
-    let again = sum(&remade, &reading.counted(replanned.unwrap_or(0.0)));
+    let guessed =
+        ForgottenPlans::of(reading, uses).map(|plans| plans.all()).filter(|of| of[1] > 0.0);
+    let planning = match (replanned, guessed) {
+        (None, Some([least, likely, most])) => super::schema::bounded(least, likely, most),
+        (counted, _) => reading.counted(counted.unwrap_or(0.0)),
+    };
+    let again = sum(&remade, &planning);
     let execution = reading.execution(executing + again.center);
     // What a backend does for a message beside executing it, reading, parsing and answering,
     // no statement is charged with: each message has its part of it.
@@ -282,15 +289,20 @@ fn reset(reading: &Reading) -> Option<Finding> {
                 .per(reading.per())])
         }
         Some(_) => finding,
-        None => finding.blind_to(
-            "Plans that functions make again after a reset: pg_stat_statements.track = all with \
-             track_planning = on shows them.",
-        ),
+        None => finding
+            .seen(guessed.map(|[_, likely, _]| {
+                let what = "planning again inside statements, by what their pages do not explain";
+                Evidence::new("pg_stat_statements", what, Value::Seconds(likely)).per(reading.per())
+            }))
+            .blind_to(
+                "Plans that functions and foreign keys make again after a reset: \
+                 pg_stat_statements.track = all with track_planning = on shows them.",
+            ),
     })
 }
 
 /// Whether a reset throws plans away.
-fn forgets(reset: &&StatementUse) -> bool {
+pub(super) fn forgets(reset: &&StatementUse) -> bool {
     let text = reset.plain();
     text.starts_with("discard all") || text.starts_with("discard plans")
 }

@@ -10,6 +10,7 @@
 use walwright_figures::StatementUse;
 use walwright_record::{ForeignKey, SchemaTable};
 
+use super::super::forgotten_plans::ForgottenPlans;
 use super::super::threshold::FEW;
 use super::by_cost;
 use super::foreign_keys::supports;
@@ -79,8 +80,16 @@ fn rewritten<'a>(
         return None;
     }
     let written = host.sum("wal_records")? / statements.work.count;
-    let of_host = view.working(host) * (records / written).min(1.0);
-    let cost = bounded(OF_TIME.0 * of_host, OF_TIME.1 * of_host, OF_TIME.2 * of_host);
+    // What the function plans again after resets is theirs.
+    let plans =
+        ForgottenPlans::of(view.reading, statements).map_or([0.0; 3], |plans| plans.seconds(host));
+    let of_host =
+        |planning: f64| (view.working(host) - planning).max(0.0) * (records / written).min(1.0);
+    let cost = bounded(
+        OF_TIME.0 * of_host(plans[2]),
+        OF_TIME.1 * of_host(plans[1]),
+        OF_TIME.2 * of_host(plans[0]),
+    );
     let names = |numbers: &[i16]| -> String {
         let names = numbers.iter().filter_map(|number| Some(table.column(*number)?.name.as_str()));
         names.collect::<Vec<_>>().join(", ")

@@ -109,6 +109,26 @@ fn a_reset_is_charged_with_what_its_message_costs_beside_its_execution() {
     assert!(keeps.high() < forgets.high(), "{keeps:?}, {forgets:?}");
 }
 
+#[test]
+fn what_functions_plan_again_after_a_reset_is_told_by_their_pages() {
+    // Each page of the plain statement takes 7.5 µs, so the function's 40 explain 0.3 ms.
+    let rise = |reset: &str, ms: f64| {
+        let seen = |pages: f64, records: f64| {
+            [("shared_blks_hit", pages), ("shared_blks_read", 0.0), ("wal_records", records)]
+        };
+        let diagnosis = plain()
+            .statement("SELECT a FROM t WHERE id = $1", 3.0, 0.03, seen(4.0, 0.0))
+            .statement("SELECT n FROM write_lines($1)", 1.0, ms, seen(40.0, 9.0))
+            .statement(reset, 1.0, 0.1, [])
+            .diagnose();
+        found(&diagnosis, D10).gain.as_ref().unwrap().throughput.clone().unwrap().center
+    };
+    let explained = rise("DISCARD ALL", 0.3);
+    assert!(rise("DISCARD ALL", 1.2) > 2.0 * explained, "{explained}");
+    // What keeps the plans of functions does not make them plan.
+    assert!(rise("RESET ALL", 1.2) <= 1.2 * explained, "{explained}");
+}
+
 const DELETE: &str = "DELETE FROM item WHERE order_id = $1";
 const AGAIN: &str = "INSERT INTO item (order_id, n) VALUES ($1, $2)";
 
