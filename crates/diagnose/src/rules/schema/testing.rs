@@ -168,6 +168,16 @@ impl Testbed {
         self
     }
 
+    /// Scans of an index a transaction.
+    pub(super) fn scans(&mut self, index: u32, each: f64) -> &mut Self {
+        for s in [0.0, 5.0, 10.0, 15.0, 20.0, 25.0] {
+            let mut row = named([], [("idx_scan", each * 100.0 * s)]);
+            row.set("indexrelid", i64::from(index));
+            self.row(s, Source::Indexes, row);
+        }
+        self
+    }
+
     fn row(&mut self, at: f64, source: Source, row: Row) {
         let samples = self.build.record.samples.entry(source).or_default();
         let moment = walwright_testing::second(at);

@@ -104,6 +104,20 @@ impl<'a, 'r> View<'a, 'r> {
         })
     }
 
+    /// Scans in the window of each partition of a partitioned index; `None` where one is not known.
+    pub(super) fn scans_of_partitions(&self, index: u32) -> Option<Vec<f64>> {
+        let mut all = Vec::new();
+        for child in self.facts.indexes.iter().filter(|i| i.parent == Some(index)) {
+            match self.scans_of_partitions(child.oid)? {
+                leaf if leaf.is_empty() => {
+                    all.push(self.indexes.get(&child.oid)?.delta("idx_scan")?);
+                }
+                below => all.extend(below),
+            }
+        }
+        Some(all)
+    }
+
     /// Blocks of an index read from outside shared buffers, a transaction.
     pub(super) fn index_reads(&self, index: u32) -> Option<f64> {
         Some(self.indexes.get(&index)?.delta("idx_blks_read")? / self.work)
