@@ -76,13 +76,32 @@ pub struct Relief {
     pub neighbours: f64,
     /// Seconds of it that clients spend between transactions instead.
     pub moved: f64,
+    /// Whether all of it is time outside of the server.
+    pub outside: bool,
+    /// Seconds that a queue outside of the server becomes shorter by for each of them.
+    pub queue: f64,
 }
 
 impl Relief {
     /// Relief of `time` a transaction that is spent in these classes.
     pub fn new(time: Estimate, from: impl Into<Vec<WaitClass>>) -> Self {
         let from = from.into();
-        Relief { time, from, cpu: 0.0, flushes: 0.0, messages: 0.0, neighbours: 0.0, moved: 0.0 }
+        Relief {
+            time,
+            from,
+            cpu: 0.0,
+            flushes: 0.0,
+            messages: 0.0,
+            neighbours: 0.0,
+            moved: 0.0,
+            outside: false,
+            queue: 0.0,
+        }
+    }
+
+    /// Relief of time outside of the server, such as waiting for a session of a pool.
+    pub fn of_outside(time: Estimate) -> Self {
+        Relief { outside: true, ..Relief::new(time, []) }
     }
 
     /// Relief of processors that others keep busy.
@@ -171,6 +190,15 @@ impl Relief {
         let at = |station: Station| -> f64 {
             now.parts.iter().filter(|(of, _)| *of == station).map(|(_, seconds)| seconds).sum()
         };
+        let beyond = seconds * if self.outside { 1.0 } else { self.queue };
+        if beyond > 0.0 {
+            let left = (1.0 - beyond / at(Station::Outside).max(beyond)).max(LEAST_LEFT);
+            let outside = network.delays.iter_mut().filter(|d| d.station == Station::Outside);
+            outside.for_each(|delay| delay.seconds *= left);
+        }
+        if self.outside {
+            return network;
+        }
         let processing = &mut network.processing;
         processing.neighbours = (processing.neighbours - self.neighbours).max(0.0);
         // Who was woken waited for a slice of those that were running, in proportion.

@@ -288,9 +288,22 @@ impl<'r> Reading<'r> {
     pub fn gain(&self, relief: &Relief) -> Option<Gain> {
         match &self.calibration {
             // The model's clients have sessions of their own: it knows no gateway.
-            Ok(calibration) if self.withheld() == 0.0 => Some(relief.gain(calibration)),
+            Ok(calibration) if self.withheld() == 0.0 => {
+                let queue = if relief.outside { 0.0 } else { self.pool_queue() };
+                Some(Relief { queue, ..relief.clone() }.gain(calibration))
+            }
             _ => self.latency().map(|latency| relief.gain_of(latency)),
         }
+    }
+
+    /// Seconds that requests wait for a session of the application's pool for each second that one
+    /// is held, where that is most of their latency: whoever holds it for shorter shortens the
+    /// queue.
+    fn pool_queue(&self) -> f64 {
+        let told = self.summary.time.as_ref().and_then(|time| time.application?.pool_wait);
+        let (Some(wait), Some(latency)) = (told, self.latency()) else { return 0.0 };
+        let (wait, held) = (wait.as_secs_f64(), latency - wait.as_secs_f64());
+        if held > 0.0 && wait > held { wait / held } else { 0.0 }
     }
 
     /// The action that sets `name` to `value`, or to the end of its range that is nearest;

@@ -8,12 +8,13 @@ use clap::Args;
 const HELP: &str = "\
 Examples:
   walwright serve                                    the lab's pages at http://127.0.0.1:8088/
-  walwright serve --allow-actions                    also start and stop runs, label them, prove findings
+  walwright serve --allow-actions                    and start and stop runs, label them, prove findings
   walwright serve --listen 0.0.0.0:8088 --token-file ~/.walwright-token --name lab.example.com
   ssh -L 8088:127.0.0.1:8088 lab                     from another machine, nothing opened
 
 Pages: / the runs, /runs/latest the last one (live while it goes on), /compare?run=A&run=B up to four
-beside each other, /experiments and /tunes with what remains of those that go on, /journal, /gateway.
+beside each other, /experiments and /tunes with what remains of those that go on, /journal, /jobs,
+/gateway.
 
 On loopback anybody on this machine may read; --token-file closes that too. Elsewhere, and for what
 --allow-actions allows, a token is needed: the address that is printed brings it, the browser keeps
@@ -29,7 +30,7 @@ pub struct ServeArgs {
     /// Where to listen.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8088")]
     pub listen: SocketAddr,
-    /// Allow what changes something: starting and stopping runs, labels, proofs.
+    /// Allow what changes something: starting and stopping runs, labels, notes, proofs.
     #[arg(long)]
     pub allow_actions: bool,
     /// File that holds the token. It is asked for everywhere then, on loopback too.

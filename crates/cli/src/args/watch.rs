@@ -24,8 +24,8 @@ Examples:
   walwright watch report --last 24h                          what was normal, what changed, when
   walwright watch rules > walwright.rules.yml                alerts for Prometheus
   walwright watch dashboard > walwright.json                 a dashboard for Grafana
-Nothing is changed on the server. Sampling takes 0.2 % of a processor at most. What is seen is
-kept in the lab for a week, the coarser the older."
+Nothing is changed on the server. Sampling takes 0.2 % of a processor at most, diagnosing some more.
+What is seen is kept in the lab for a week, the coarser the older."
 )]
 pub struct WatchArgs {
     /// What to do with what was watched; without it a server is watched.

@@ -4,7 +4,7 @@
 use walwright_figures::{CpuUse, GatewayTime, GroupCpu, ProcessRole, WaitClass, WorkUnit};
 
 use super::bounds::FULL;
-use crate::{Action, DiagnosisId, Evidence, Finding, Gain, Impact, Kind, Reading, Value};
+use crate::{Action, DiagnosisId, Evidence, Finding, Gain, Impact, Kind, Reading, Relief, Value};
 
 /// Share of a client's cycle outside the server from which the server cannot be
 /// what limits: were it free, throughput could not double.
@@ -177,6 +177,11 @@ fn by_latency(reading: &Reading, cpu: &CpuUse) -> Option<Finding> {
     if share < OUTSIDE {
         return None;
     }
+    let pool = time.application.and_then(|application| application.pool_wait);
+    let pool = pool.map_or(0.0, |wait| wait.as_secs_f64());
+    if pool >= OUTSIDE * outside {
+        return small_pool(reading, pool, latency);
+    }
     let think = (cycle - latency).max(0.0);
     let mut cause = format!(
         "Not bound by the database: clients spend {:.0} % of their time outside it. If the server \
@@ -202,6 +207,40 @@ fn by_latency(reading: &Reading, cpu: &CpuUse) -> Option<Finding> {
             .per(reading.per()),
     ]);
     Some(told(reading, cpu, finding, outside, cycle))
+}
+
+/// D53 where the application keeps requests back: they wait for a session of its pool, which is
+/// the server's time too, since a request holds one for what the server takes.
+fn small_pool(reading: &Reading, wait: f64, latency: f64) -> Option<Finding> {
+    let held = (latency - wait).max(0.0);
+    let time = reading.counted(wait);
+    let cause = format!(
+        "The application's pool is the limit: a request waits {:.1} ms for a session, {:.0} % of its \
+         latency, and then takes {:.1} ms.",
+        wait * 1e3,
+        100.0 * wait / latency,
+        held * 1e3,
+    );
+    let server = reading.summary.time.as_ref()?.on_server.center;
+    Some(
+        reading
+            .finding(DiagnosisId::D53, Kind::Problem, cause)
+            .about("pool")
+            .seen([
+                Evidence::new("application", "wait for a session", Value::Seconds(wait))
+                    .per(reading.per()),
+                Evidence::new("wait events", "time on the server", Value::Seconds(server))
+                    .per(reading.per()),
+            ])
+            .costs(reading.impact(time.clone()))
+            .gains(reading.gain(&Relief::of_outside(time)))
+            .advise(Action::client(
+                "Give the pool more sessions, as many as keep the processors busy: two to four for \
+                 each to begin with. Whatever shortens a request's time on the server shortens the \
+                 queue as well.",
+                "maximumPoolSize (HikariCP), Maximum Pool Size (Npgsql), default_pool_size (PgBouncer)",
+            )),
+    )
 }
 
 /// Without the clients' latency: their CPU against the time of the server. What serves

@@ -11,7 +11,8 @@ use super::network::{
 };
 use crate::cpu::CLIENT_BACKENDS;
 use crate::{
-    CpuUse, GatewayTime, ProcessRole, Summary, TimeSplit, WaitClass, WorkUnit, intervals_inside,
+    ApplicationTime, CpuUse, GatewayTime, ProcessRole, Summary, TimeSplit, WaitClass, WorkUnit,
+    intervals_inside,
 };
 
 /// Times the wait of fair sharing that a wait for a processor is said to follow; what is
@@ -222,7 +223,9 @@ impl Parts {
             (Some(_), None) => (cpu, 0.0),
         };
         let kept_back = time.gateway.map_or(0.0, GatewayTime::sum);
-        let outside = time.residual.as_ref().map_or(0.0, |r| r.center.max(0.0)) + kept_back;
+        let application = time.application.map_or(0.0, ApplicationTime::sum);
+        let residual = time.residual.as_ref().map_or(0.0, |r| r.center.max(0.0));
+        let outside = residual + kept_back + application;
         let delays = [
             (Station::Io, class(WaitClass::Io)),
             (Station::Replication, class(WaitClass::Replication)),

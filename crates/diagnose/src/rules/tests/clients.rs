@@ -1,6 +1,6 @@
 //! Sessions, locks, errors, and what bounds the load outside the server.
 
-use walwright_record::{Sample, Source};
+use walwright_record::{LoadFacts, Sample, Source};
 
 use super::{Case, case, commands, found, problems};
 use crate::DiagnosisId::{D8, D9, D11, D12, D13, D14, D53, D54, D55, D59};
@@ -148,6 +148,28 @@ fn an_application_that_works_elsewhere() {
     assert!(problems(&full).is_empty());
     assert_eq!(found(&full, D59).kind, Kind::Information);
     assert!(full.verdict.contains("bound by the processors"), "{}", full.verdict);
+}
+
+#[test]
+fn a_pool_that_requests_wait_for_is_no_work_of_the_application() {
+    // Of 20 ms a request waits so much for a session; on the server it is for 1 ms.
+    let of = |wait: f64| {
+        case(20, 1_000)
+            .waits(&[("active", "", "", 1.0)])
+            .processes(Source::Processes, &[("server: client backends", 0.9, 0.0)])
+            .busy(0.3, 0.0)
+            .counts(Source::Application, [("pool_wait_seconds", wait)])
+            .with(|record| record.load.as_mut().unwrap().protocol = LoadFacts::HTTP.to_owned())
+            .diagnose()
+    };
+    let diagnosis = of(0.018);
+    assert_eq!(problems(&diagnosis), [D53]);
+    let pool = found(&diagnosis, D53);
+    assert!(pool.cause.contains("18.0 ms for a session"), "{}", pool.cause);
+    let rise = pool.gain.as_ref().unwrap().throughput.clone().unwrap();
+    assert!((1.0..9.0).contains(&rise.center), "a tenth of the latency is left: {rise:?}");
+    let elsewhere = of(0.002);
+    assert!(found(&elsewhere, D53).cause.starts_with("Not bound by the database"));
 }
 
 #[test]
