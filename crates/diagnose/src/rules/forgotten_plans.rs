@@ -86,7 +86,7 @@ impl<'r> ForgottenPlans<'r> {
 }
 
 /// Whether a statement may run others, in functions, triggers or checks of foreign keys: one that
-/// writes, but for one row alone. A SELECT that writes does it in a function.
+/// writes more than a row. A SELECT that does has a function do it.
 fn may_run_others(statement: &StatementUse) -> bool {
     let locks = [" for update", " for no key update", " for share", " for key share"];
     let text = statement.plain();

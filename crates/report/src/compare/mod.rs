@@ -120,8 +120,9 @@ fn curves(of: &Comparison) -> Section {
 
 /// How to read the curves.
 const CURVES: &str = "Time counts from the beginning of each load. The grey band holds 95 % of what the \
-     baseline did from moment to moment: a curve inside it may be noise. Relative curves show the \
-     change against the baseline's mean throughput, and against its latency at the same percentile.";
+     baseline did from moment to moment: a curve inside it may be noise. Relative curves show \
+     the change against the baseline's mean throughput, and against its latency at the same \
+     percentile.";
 
 /// What clients notice, and how sure its changes are.
 fn forest(of: &Comparison) -> Option<Forest> {

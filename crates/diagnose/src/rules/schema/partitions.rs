@@ -26,7 +26,7 @@ const PARTITION: (f64, f64, f64) = (3e-6, 15e-6, 60e-6);
 pub(super) fn findings(view: &View) -> Vec<Finding> {
     let mut found = unpruned(view);
     let seen = |table: &SchemaTable| {
-        let name = table.qualified();
+        let name = format!("{} ", table.qualified());
         let about = |f: &Finding| f.subject.as_ref().is_some_and(|of| of.starts_with(&name));
         found.iter().any(|f| about(f) && f.kind == Kind::Problem)
     };
