@@ -169,7 +169,7 @@ pub fn estimate_text(of: &Estimate) -> String {
     match (of.done, of.data_sets) {
         (0, 0) => text.push_str("not counted: with --init, filling the tables before every run\n"),
         (0, sets) => text.push_str(&format!(
-            "not counted: loading {} before the first run; they stay on disk until it ends, and\n\
+            "not counted: loading {} before the first run, kept on disk until it ends;\n\
              each run starts a server of its own on a copy\n",
             format::counted(sets as u64, "data set")
         )),
