@@ -78,7 +78,8 @@ pub struct Relief {
     pub moved: f64,
     /// Whether all of it is time outside of the server.
     pub outside: bool,
-    /// Seconds that a queue outside of the server becomes shorter by for each of them.
+    /// Seconds that a queue outside of the server becomes shorter by for each of them, where they
+    /// are not the queue themselves.
     pub queue: f64,
 }
 

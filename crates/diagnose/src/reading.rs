@@ -289,7 +289,7 @@ impl<'r> Reading<'r> {
         match &self.calibration {
             // The model's clients have sessions of their own: it knows no gateway.
             Ok(calibration) if self.withheld() == 0.0 => {
-                let queue = if relief.outside { 0.0 } else { self.pool_queue() };
+                let queue = self.pool_queue();
                 Some(Relief { queue, ..relief.clone() }.gain(calibration))
             }
             _ => self.latency().map(|latency| relief.gain_of(latency)),

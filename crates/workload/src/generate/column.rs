@@ -5,7 +5,7 @@ use super::template::Template;
 use super::timestamp::Timestamps;
 use super::uuid;
 use crate::script::{
-    EvalError, Expr, LONGEST, Rng, Value, Variables, integer, write_letters, write_uuid,
+    EvalError, Expr, Rng, Value, Variables, integer, room, write_letters, write_uuid,
 };
 
 /// A column with its generator.
@@ -86,7 +86,7 @@ impl Column {
         }
         if self.pad > 0 {
             let missing = self.pad.saturating_sub(displayed_length(&buf[start..]));
-            if missing > (row_start + LONGEST).saturating_sub(buf.len()) {
+            if missing > room(row_start, buf) {
                 return Err(EvalError::TooLong);
             }
             buf.resize(buf.len() + missing, b' ');

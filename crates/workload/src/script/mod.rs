@@ -114,5 +114,5 @@ pub use program::{
 pub use request::{Capture, CaptureFrom, Request, RequestText};
 pub use rng::{Rng, RunSeeds};
 pub use text::TextValue;
-pub(crate) use text::{LONGEST, integer, letters, write_letters};
+pub(crate) use text::{integer, letters, room, write_letters};
 pub use value::{Value, ValueType, Variables};

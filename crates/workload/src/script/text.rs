@@ -99,16 +99,21 @@ pub(crate) fn write_letters(
     out: &mut Vec<u8>,
 ) -> Result<(), EvalError> {
     let count = usize::try_from(count.max(0)).unwrap_or(usize::MAX);
-    if count > (start + LONGEST).saturating_sub(out.len()) {
+    if count > room(start, out) {
         return Err(EvalError::TooLong);
     }
     out.extend((0..count).map(|_| b'a' + rng.range_u64(0, 25) as u8));
     Ok(())
 }
 
+/// Bytes by which a text that began at `start` of `out` may still grow.
+pub(crate) fn room(start: usize, out: &[u8]) -> usize {
+    (start + LONGEST).saturating_sub(out.len())
+}
+
 /// Most bytes of a text, of a request and of a row: a number of letters with a digit too many
 /// must not take all memory.
-pub(crate) const LONGEST: usize = 32 << 20;
+const LONGEST: usize = 32 << 20;
 
 /// What most texts are shorter than.
 const LONG: usize = 96;

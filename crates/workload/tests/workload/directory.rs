@@ -326,7 +326,6 @@ fn an_expression_that_fails_names_the_row() {
     assert_eq!(out.iter().filter(|byte| **byte == b'\n').count(), 4);
 }
 
-/// No one value is too long, but together they are.
 #[test]
 fn a_row_is_no_longer_than_memory() {
     for (from, to) in [

@@ -41,6 +41,10 @@ pub(super) fn findings(view: &View) -> Vec<Finding> {
 fn misplaced(view: &View, table: &SchemaTable) -> Option<Finding> {
     let partitioning = table.partitioning.as_ref()?;
     let [key] = partitioning.columns.as_slice() else { return None };
+    let partitions = view.leaves(table).len() as f64;
+    if partitions <= f64::from(FEW) {
+        return None;
+    }
     let (mut by_key, mut by_others) = (0.0, BTreeMap::<i16, f64>::new());
     for index in view.facts.indexes_of(table.oid) {
         let scans = view.scans_of_partitions(index.oid)?;
@@ -51,13 +55,9 @@ fn misplaced(view: &View, table: &SchemaTable) -> Option<Finding> {
             _ => by_key += scans.iter().sum::<f64>(),
         }
     }
-    let partitions = view.leaves(table).len() as f64;
-    if partitions <= f64::from(FEW) {
-        return None;
-    }
     let (number, others) = by_others.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
     let column = table.column(*number)?;
-    // Unique keys hold the partition key, so what is in none of them cannot be it.
+    // Each unique key holds the partition key, so what one lacks cannot be it.
     let mut unique = view.facts.indexes_of(table.oid).filter(|index| index.unique);
     if column.name == *key || unique.any(|index| !index.key_columns.contains(number)) {
         return None;
