@@ -6,8 +6,9 @@ use std::time::Duration;
 use walwright_figures::queueing::{Calibration, Uncalibrated, processors};
 use walwright_figures::window::{driven_between, failures};
 use walwright_figures::{
-    Blind, Difference, GroupCpu, LatencyBreakdown, StatementUses, Summary, TIME, TimeSplit,
-    WaitClass, Work, difference, statement_uses, summary_with, work_between, work_counted,
+    Blind, ClientSessions, Difference, GroupCpu, LatencyBreakdown, StatementUses, Summary, TIME,
+    TimeSplit, WaitClass, Work, difference, statement_uses, summary_with, work_between,
+    work_counted,
 };
 use walwright_record::{Record, Row, Schedule, Setting, Source, Window};
 use walwright_stats::{
@@ -198,10 +199,8 @@ impl<'r> Reading<'r> {
         let work = work_between(self.record, first.at, last.at).ok()?;
         let failed = driven_between(self.record, first.at, last.at, failures).unwrap_or(0.0);
         let rate = (work.count + failed) / last.at.since(first.at).as_secs_f64();
-        // On a shared server the sessions of others are no part of what our clients waited for.
-        let ours = self.record.load.is_some()
-            && inside().flat_map(|tick| &tick.rows).any(|row| row.flag("ours") == Some(true));
-        let counts = |row: &Row| (!ours || row.flag("ours") == Some(true)) && chosen(row);
+        let clients = ClientSessions::of(self.record, self.window);
+        let counts = |row: &Row| clients.contain(row) && chosen(row);
         let ticks: Vec<f64> = inside()
             .map(|tick| {
                 let of = tick.rows.iter().filter(|row| counts(row));

@@ -179,8 +179,12 @@ fn sampled_flush(time: &TimeSplit) -> Estimate {
 }
 
 /// Flush time of client backends a transaction by counters. Up to 17 the counter
-/// has the WAL writer's flushes in it; where that matters the samples are lower.
+/// has the WAL writer's flushes in it; where that matters the samples are lower. Behind a gateway
+/// it is the barrier that flushes, which is no client's.
 fn backend_flush(record: &Record, window: Window, time: &TimeSplit) -> Option<(f64, &'static str)> {
+    if time.gateway.is_some() {
+        return None;
+    }
     let by_backends = difference(record, Source::Io, window).ok().and_then(|io| {
         let of = |row: &Row| {
             row.text("object") == Some("wal")

@@ -22,6 +22,7 @@
 //! ([`Blind`]), and never zero.
 
 mod checkpoints;
+mod client_sessions;
 mod commit_clock;
 pub mod compare;
 pub mod counters;
@@ -60,6 +61,7 @@ pub mod warnings;
 pub mod window;
 
 pub use checkpoints::{Checkpoints, checkpoints};
+pub use client_sessions::ClientSessions;
 pub use commit_clock::work_counted;
 pub use counters::{Difference, RowDifference, difference};
 pub use cpu::{CpuUse, GroupCpu, busiest_thread};

@@ -133,7 +133,9 @@ pub fn summary_with(record: &Record, uses: Option<&Result<StatementUses, Blind>>
             let backends = cpu.group(cpu::CLIENT_BACKENDS);
             time.counted_cpu = backends.and_then(|g| g.per_transaction);
             time.counted_run_delay = backends.and_then(|g| g.run_delay_per_transaction);
-            time.counted_flush = summary.wal.as_ref().and_then(|w| w.flush_time_per_transaction);
+            // Behind a gateway it is the barrier's, which no client's samples are laid beside.
+            let wal = summary.wal.as_ref().filter(|_| time.gateway.is_none());
+            time.counted_flush = wal.and_then(|w| w.flush_time_per_transaction);
         }
         summary.cpu = Some(cpu);
         summary.checkpoints = gaps.note("checkpoints", checkpoints(record, window));

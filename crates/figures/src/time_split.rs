@@ -19,8 +19,8 @@ use crate::processor_account::{ProcessorAccount, SleepScale};
 use crate::sight::HiddenSessions;
 use crate::window::{driven_between, failures};
 use crate::{
-    Blind, CpuUse, Difference, GroupCpu, ProcessRole, StatementUses, WaitClass, WorkUnit,
-    difference, latency, work_between,
+    Blind, ClientSessions, CpuUse, Difference, GroupCpu, ProcessRole, StatementUses, WaitClass,
+    WorkUnit, difference, latency, work_between,
 };
 
 /// Fewest ticks that a split is made from: at one half they give ± 13 points.
@@ -299,15 +299,36 @@ impl TimeSplit {
             return;
         };
         let whole = self.whole();
-        let outside = self.residual.as_ref().map(|residual| residual.center.max(0.0));
-        let told = outside.map_or(counted, |outside| counted.within(outside));
-        self.overdrawn += counted.sum() - told.sum();
+        let told = match self.residual.as_ref().map(|residual| residual.center.max(0.0)) {
+            Some(outside) => self.make_room(counted, outside),
+            None => counted,
+        };
         self.take_outside(told.sum());
         self.gateway = Some(told);
         self.is_withheld = false;
         let kept = if whole > 0.0 { whole / self.whole() } else { 1.0 };
         self.parts.iter_mut().for_each(|part| part.share = part.share.clone().map(|s| s * kept));
         self.warnings.extend(barriers_counted(record, window, self.unit));
+    }
+
+    /// What a gateway counted, for which samples of sessions give way where they leave too little
+    /// outside of transactions: its counters are exact.
+    fn make_room(&mut self, counted: GatewayTime, outside: f64) -> GatewayTime {
+        let on_server: f64 = self.parts.iter().map(|part| part.per_transaction.center).sum();
+        let told = counted.within(outside + on_server);
+        let short = told.sum() - outside;
+        if short > 0.0 {
+            self.fit(1.0 - short / on_server);
+        }
+        self.overdrawn += (counted.sum() - outside).max(0.0);
+        told
+    }
+
+    /// Leaves so much of the time in transactions on the server, 0 to 1.
+    fn fit(&mut self, kept: f64) {
+        self.parts.iter_mut().for_each(|part| part.scale(kept));
+        self.sleep_scale = self.sleep_scale.times(kept);
+        self.on_server = self.on_server.clone().map(|server| server * kept);
     }
 
     /// Names a pooler's part of what is outside of transactions on the server.
@@ -491,20 +512,18 @@ pub(crate) fn time_split_with(
     let failed = driven_between(record, first.at, last.at, failures).unwrap_or(0.0);
     let rate = (work.count + failed) / length;
 
-    // On a shared server the sessions of others are no part of what our clients waited for.
-    let ours = record.load.is_some()
-        && ticks.iter().flat_map(|tick| &tick.rows).any(|row| row.flag("ours") == Some(true));
-    let hidden = HiddenSessions::of(record, window).filter(|_| !ours);
+    let clients = ClientSessions::of(record, window);
+    let hidden = HiddenSessions::of(record, window).filter(|_| !clients.ours);
     if let Some(hidden) = hidden.as_ref().filter(|hidden| hidden.are_many()) {
         return Err(hidden.blind());
     }
-    let tally = Tally::of(&ticks, ours);
+    let tally = Tally::of(&ticks, clients);
     let means = tick_means(&tally.ticks, &Resampling::default()).ok_or(Blind::NoWork)?;
     let account = match hidden {
         Some(_) => Err("some sessions cannot be seen"),
         None => {
             let without_wait = &means[WaitClass::Cpu as usize];
-            ProcessorAccount::of(record, window, &ticks, ours, without_wait, statements)
+            ProcessorAccount::of(record, window, &ticks, clients.ours, without_wait, statements)
         }
     };
     let mut sleep_scale = account.map_or(SleepScale::ONE, |account| account.scale);
@@ -629,14 +648,13 @@ struct Tally<'r> {
 }
 
 impl<'r> Tally<'r> {
-    /// Counts all client sessions, or `ours` alone.
-    fn of(ticks: &[&'r Sample], ours: bool) -> Self {
+    fn of(ticks: &[&'r Sample], clients: ClientSessions) -> Self {
         let mut tally =
             Tally { ticks: Vec::with_capacity(ticks.len()), events: BTreeMap::new(), idle: 0.0 };
         for tick in ticks {
             let mut counts = vec![0.0; ASLEEP + 1];
             for row in &tick.rows {
-                if ours && row.flag("ours") != Some(true) {
+                if !clients.contain(row) {
                     continue;
                 }
                 let Some(sessions) = row.number("sessions") else { continue };
@@ -937,6 +955,46 @@ mod tests {
         let shares: f64 = split.parts.iter().map(|p| p.share.center).sum();
         let whole = shares + split.residual_share.unwrap() + told.sum() / split.whole();
         assert!((whole - 1.0).abs() < 1e-9, "{whole}");
+    }
+
+    #[test]
+    fn samples_of_sessions_give_way_to_what_a_gateway_counted() {
+        // Sessions seen in transactions for as long as clients waited leave nothing outside.
+        let mut build = behind_gateway(latency_breakdown());
+        for tick in build.record.samples.get_mut(&Source::Waits).unwrap() {
+            tick.rows.push(wait("active", "IO", "DataFileRead", 2.0));
+        }
+        let window = Window { start: second(0.0), end: second(30.0) };
+        let cpu = crate::cpu::cpu_use(&build.record, window, &mut Default::default());
+        let mut split = split(&build).unwrap();
+        assert!(split.residual.as_ref().unwrap().center < 1e-4, "{:?}", split.residual);
+        let before = split.on_server.center;
+        split.tell_gateway(&build.record, window, &cpu);
+        let told = split.gateway.unwrap();
+        assert!((told.sum() - 1.25e-3).abs() < 1e-6, "{told:?}");
+        let parts: f64 = split.parts.iter().map(|part| part.per_transaction.center).sum();
+        assert!((parts + told.sum() - split.whole()).abs() < 1e-4, "{parts} {told:?}");
+        assert!((before - split.on_server.center - told.sum()).abs() < 1e-4);
+        assert!((split.overdrawn - told.sum()).abs() < 1e-4, "{}", split.overdrawn);
+    }
+
+    #[test]
+    fn the_flush_that_answers_wait_for_in_a_gateway_is_told_once() {
+        let flushes = |build: &mut Build| {
+            for tick in build.record.samples.get_mut(&Source::Waits).unwrap() {
+                let mut barrier = wait("active", "IO", "WalSync", 1.0);
+                barrier.set("barrier", true);
+                tick.rows.push(barrier);
+            }
+        };
+        let in_flush = |build: &Build| milliseconds(&split(build).unwrap(), WaitClass::Flush);
+        let mut told = behind_gateway(latency_breakdown());
+        let mut untold = latency_breakdown();
+        let before = in_flush(&told);
+        flushes(&mut told);
+        flushes(&mut untold);
+        assert_eq!(in_flush(&told), before);
+        assert!(in_flush(&untold) > before, "what no metrics tell is in the samples alone");
     }
 
     #[test]

@@ -171,9 +171,15 @@ impl Source {
             Source::ReplicationSlots => &["slot_name"],
             Source::Replication => &["pid"],
             Source::Progress => &["command", "pid"],
-            Source::Waits => {
-                &["backend_type", "state", "wait_event_type", "wait_event", "query_id", "ours"]
-            }
+            Source::Waits => &[
+                "backend_type",
+                "state",
+                "wait_event_type",
+                "wait_event",
+                "query_id",
+                "ours",
+                "barrier",
+            ],
             Source::Pressure => &["resource", "kind"],
             Source::Disk => &["device"],
             Source::Network => &["interface"],

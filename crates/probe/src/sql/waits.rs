@@ -21,10 +21,11 @@ use crate::rates::Rates;
 const QUERY: &str = "
 SELECT backend_type, state, wait_event_type, wait_event, query_id, count(*),
     application_name IN ('walwright load', 'walwright barrier'),
-    count(*) FILTER (WHERE backend_type IS NULL AND usesysid IS NOT NULL AND datid IS NOT NULL)
+    count(*) FILTER (WHERE backend_type IS NULL AND usesysid IS NOT NULL AND datid IS NOT NULL),
+    application_name = 'walwright barrier'
 FROM pg_stat_get_activity(NULL)
 WHERE application_name IS DISTINCT FROM 'walwright probe'
-GROUP BY 1, 2, 3, 4, 5, 7";
+GROUP BY 1, 2, 3, 4, 5, 7, 9";
 
 /// Processors' worth of time the ticks may take, as a share of the machine.
 const BUDGET: f64 = 0.003;
@@ -177,6 +178,9 @@ fn to_row(pg: &PgRow) -> Result<Result<Row, Hidden>, QueryError> {
         .set("query_id", query_id.map_or(Scalar::Null, Scalar::Int))
         .set("ours", pg.get::<Option<bool>>(6)? == Some(true))
         .set("sessions", sessions);
+    if pg.get::<Option<bool>>(8)? == Some(true) {
+        row.set("barrier", true);
+    }
     Ok(Ok(row))
 }
 
