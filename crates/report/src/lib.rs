@@ -42,7 +42,7 @@ mod words;
 pub use compare::{comparison, comparison_csv, csv_field};
 pub use cost::cost;
 pub use document::Document;
-pub use experiment::words::{experiment_verdict, verdict as arm_verdict};
+pub use experiment::words::{experiment_verdict, range as change_range, verdict as arm_verdict};
 pub use experiment::{experiment, experiment_under_way, with_proofs};
 pub use gateway::{GatewayPin, GatewayPool, GatewaySeen, Spread, gateway};
 pub use lab::{

@@ -11,7 +11,7 @@ use crate::compare::words::{percent, value};
 use crate::format;
 
 /// Both ends of a relative change: `+4.1 to +6.7 %`.
-pub(crate) fn range(of: Interval) -> String {
+pub fn range(of: Interval) -> String {
     let low = percent(of.low);
     format!("{} to {}", low.strip_suffix(" %").unwrap_or(&low), percent(of.high))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use walwright_experiment::{Estimate, ExperimentEvent};
 use walwright_figures::experiment::{Look, Outlook, Prospect};
-use walwright_report::format;
+use walwright_report::{change, change_range, format};
 use walwright_run::{Observe, Progress};
 
 use crate::output::say;
@@ -115,13 +115,8 @@ impl Inner {
         self.lines.line(&format!("block {done} of {of} is done"));
         for (name, outlook) in arms {
             let Some(outlook) = outlook else { continue };
-            let percent = |share: f64| format!("{:+.1}", share * 100.0).replace('-', "−");
-            let mut text = format!(
-                "{name}: {} % ({} to {} %)",
-                percent(outlook.change),
-                percent(outlook.now.low),
-                percent(outlook.now.high)
-            );
+            let mut text =
+                format!("{name}: {} ({})", change(outlook.change), change_range(outlook.now));
             if done < of {
                 let then = match outlook.prospect(negligible) {
                     Prospect::WillShow => "this will show",
@@ -130,11 +125,7 @@ impl Inner {
                     Prospect::WillBeNegligible => "will prove too small to matter",
                     Prospect::WillStayOpen => "this will not become clear",
                 };
-                text.push_str(&format!(
-                    "; after {of} blocks {} to {} %: {then}",
-                    percent(outlook.then.low),
-                    percent(outlook.then.high)
-                ));
+                text.push_str(&format!("; after {of} blocks {}: {then}", change_range(outlook.then)));
             }
             say(&format!("           {text}"));
         }
