@@ -6,7 +6,7 @@ SELECT pg_catalog.nextval('document_id') * 1000 AS base \gset
 \set id :base + :row
 \set partition :id & (:partitions - 1)
 \uuid uuid :id
-\text resource resource-{{:id % 8}}
+\text resource resource-{{case when :id % 20 < 8 then 0 when :id % 20 < 13 then 1 when :id % 20 < 15 then 2 else :id % 20 - 12 end}}
 \set text_bytes int(random_exponential(0, 4 * :document_bytes + 1, 4.0))
 \text body {"number": {{:id}}, "name": {"first": "{{letters(random(3, 10))}}", "last": "{{letters(random(4, 12))}}"}, "remarks": "{{letters(:text_bytes)}}"}
 INSERT INTO document (partition_key, id, uuid, resource, body) VALUES (:partition, :id, :uuid, :resource, :body);

@@ -14,6 +14,7 @@
 \uuids targets :count :first..
 \set text_bytes int(random_exponential(0, 4 * :document_bytes + 1, 4.0))
 \text body {"number": {{:number}}, "name": {"first": "{{letters(random(3, 10))}}", "last": "{{letters(random(4, 12))}}"}, "birthDate": "20{{random(10, 20)}}-0{{random(1, 9)}}-{{random(10, 28)}}", "addresses": [{"street": "{{letters(12)}}", "number": {{random(1, 300)}}, "city": "{{letters(8)}}"}], "remarks": "{{letters(:text_bytes)}}"}
+\set type case when :number % 20 < 8 then 0 when :number % 20 < 13 then 1 when :number % 20 < 15 then 2 else :number % 20 - 12 end
 \set keeps_readers case when :authorization = 'jsonb' then 1 else 0 end
 \set document_id 0
 \set is_new 0
@@ -33,7 +34,7 @@ SELECT d.partition_key AS document_partition, d.id AS document_id FROM (SELECT d
 \endif
 \if :document_id = 0
 \set is_new 1
-WITH made AS (SELECT new_uuid() AS uuid, pg_catalog.nextval('document_id') AS id), named AS (INSERT INTO alias (partition_key, referential_id, document_partition_key, document_id) SELECT partition_of(CAST(:referential_id AS uuid)), :referential_id, partition_of(made.uuid), made.id FROM made ON CONFLICT DO NOTHING RETURNING document_partition_key, document_id) INSERT INTO document (partition_key, id, uuid, resource, body, readers) SELECT named.document_partition_key, named.document_id, made.uuid, 'resource-' || CAST(:number AS bigint) % 8, CAST(:body AS jsonb), CASE WHEN CAST(:keeps_readers AS int) = 1 THEN pg_catalog.jsonb_build_array(made.id % 100, made.id % 7) END FROM named, made RETURNING partition_key AS document_partition, id AS document_id \aset
+WITH made AS (SELECT new_uuid() AS uuid, pg_catalog.nextval('document_id') AS id), named AS (INSERT INTO alias (partition_key, referential_id, document_partition_key, document_id) SELECT partition_of(CAST(:referential_id AS uuid)), :referential_id, partition_of(made.uuid), made.id FROM made ON CONFLICT DO NOTHING RETURNING document_partition_key, document_id) INSERT INTO document (partition_key, id, uuid, resource, body, readers) SELECT named.document_partition_key, named.document_id, made.uuid, 'resource-' || CAST(:type AS bigint), CAST(:body AS jsonb), CASE WHEN CAST(:keeps_readers AS int) = 1 THEN pg_catalog.jsonb_build_array(made.id % 100, made.id % 7) END FROM named, made RETURNING partition_key AS document_partition, id AS document_id \aset
 \else
 UPDATE document SET body = CAST(:body AS jsonb), version = version + 1, modified_at = pg_catalog.now() WHERE partition_key = CAST(:document_partition AS smallint) AND id = :document_id;
 \endif
