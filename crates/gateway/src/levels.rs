@@ -1,6 +1,9 @@
 //! What durable means to whom: `synchronous_commit` as each client asks for it, and the barriers
 //! of one life of a server that prove it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::{Barrier, Epoch, Exposed};
 
 /// How durable a commit has to be before its client is told, as `synchronous_commit` has it but
@@ -67,7 +70,12 @@ impl Until {
 /// Transactions of one server that can still be taken back, by the barrier that covers them.
 /// All workers of a gateway share it.
 #[derive(Debug, Clone, Default)]
-pub struct Exposures([Exposed; Level::ALL.len()]);
+pub struct Exposures {
+    of: [Exposed; Level::ALL.len()],
+    /// How many lives with barriers have begun, at any worker: those of a server that is no
+    /// standby.
+    begun: Arc<AtomicUsize>,
+}
 
 impl Exposures {
     /// What another gateway before the same server may have committed and not flushed: as long
@@ -76,12 +84,12 @@ impl Exposures {
 
     /// Another gateway is before the same server from now on.
     pub fn share(&self) {
-        self.0.iter().zip(Exposures::OTHERS).for_each(|(exposed, count)| exposed.add(count));
+        self.of.iter().zip(Exposures::OTHERS).for_each(|(exposed, count)| exposed.add(count));
     }
 
     /// How many there are.
     pub fn count(&self) -> usize {
-        self.0.iter().map(Exposed::count).sum()
+        self.of.iter().map(Exposed::count).sum()
     }
 }
 
@@ -91,6 +99,8 @@ impl Exposures {
 pub struct Barriers {
     of: Vec<Barrier>,
     exposures: Exposures,
+    /// How many lives with barriers had begun before.
+    begun: usize,
 }
 
 impl Barriers {
@@ -101,8 +111,16 @@ impl Barriers {
 
     /// The barriers of sessions that have just connected; none where the server is a standby.
     pub fn new(exposures: Exposures, count: usize) -> Barriers {
-        let exposed = exposures.0.iter().take(count);
-        Barriers { of: exposed.map(|of| Barrier::new(of.clone())).collect(), exposures }
+        let begun = exposures.begun.fetch_add(count.min(1), Ordering::SeqCst);
+        let of = exposures.of.iter().take(count).map(|of| Barrier::new(of.clone())).collect();
+        Barriers { of, exposures, begun }
+    }
+
+    /// Whether a standby may have been promoted since its life began: another worker has come to
+    /// know the server as one that is written to. What is committed there can be read on sessions
+    /// from before.
+    pub fn are_outdated(&self) -> bool {
+        self.of.is_empty() && self.exposures.begun.load(Ordering::SeqCst) > self.begun
     }
 
     /// The sessions are lost: how many transactions of each barrier nothing covers.
@@ -120,8 +138,9 @@ impl Barriers {
         for (place, left) in left.into_iter().enumerate() {
             // Without standbys a flush is all that there is to wait for.
             let covers = place.min(last);
-            self.exposures.0[place].remove(left);
-            self.exposures.0[covers].add(left);
+            // In this order, so that no other worker sees it gone.
+            self.exposures.of[covers].add(left);
+            self.exposures.of[place].remove(left);
             self.of[covers].inherit(left);
         }
     }
@@ -183,15 +202,25 @@ impl Barriers {
 
     /// An answer arrived that may tell of what others committed. It waits for the strictest
     /// barrier that one of those waits for, or for its own client's level, whichever is the
-    /// stricter. `own` is the barrier of a transaction of its own client that is open.
+    /// stricter. `own` is the barrier of a transaction of its own client that is open. Another
+    /// worker's life may have more barriers than this one: its last covers theirs as far as it
+    /// can, and tells in return that standbys are named by now.
     pub fn told(&mut self, level: Level, own: Option<usize>) -> Until {
         let exposed =
-            |place: usize| self.exposures.0[place].count() > usize::from(own == Some(place));
-        let Some(highest) = (0..self.of.len()).rev().find(|&place| exposed(place)) else {
+            |place: usize| self.exposures.of[place].count() > usize::from(own == Some(place));
+        let Some(last) = self.of.len().checked_sub(1) else { return Until::AT_ONCE };
+        let Some(highest) = (0..Level::ALL.len()).rev().find(|&place| exposed(place)) else {
             return Until::AT_ONCE;
         };
-        let place = highest.max(self.place(Some(level)));
-        Until { barrier: place, epoch: self.of[place].wait() }
+        self.wait(highest.min(last).max(self.place(Some(level))))
+    }
+
+    /// Something waits for the first of these barriers that is sent from now on.
+    pub fn wait(&mut self, place: usize) -> Until {
+        match self.of.get_mut(place) {
+            Some(barrier) => Until { barrier: place, epoch: barrier.wait() },
+            None => Until::AT_ONCE,
+        }
     }
 }
 

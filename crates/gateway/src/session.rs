@@ -91,6 +91,8 @@ pub struct Slot {
     pub looks: bool,
     /// Commands that have completed.
     completed: usize,
+    /// Whether one of them may have committed, although the unit goes on.
+    pub committed: bool,
     /// What it does to the settings of its session, if all goes well.
     pub change: Option<Change>,
     /// Statements that the client has not after all: an error came before them.
@@ -113,6 +115,7 @@ impl Slot {
             asks: false,
             looks: false,
             completed: 0,
+            committed: false,
             change: None,
             unprepared: Vec::new(),
         }
@@ -296,6 +299,19 @@ impl Session {
     /// Whether the unit that was sent last goes on.
     pub fn is_open(&self) -> bool {
         self.ledger.back().is_some_and(|slot| !slot.synced)
+    }
+
+    /// Whether what runs on it for a client may have committed something that the client has not
+    /// been told of: a transaction that was open when its unit was sent commits at its end alone.
+    pub fn may_have_committed(&self, client: ClientId) -> bool {
+        let front = self.ledger.front().filter(|slot| slot.client == client);
+        front.is_some_and(|slot| slot.committed)
+    }
+
+    /// The barrier that covers what runs on it for a client, if that is relaxed.
+    pub fn covers(&self, client: ClientId) -> Option<usize> {
+        let front = self.ledger.front().filter(|slot| slot.client == client);
+        self.exposed.or(front.and_then(|slot| slot.covers))
     }
 
     /// Whether something of a client is unanswered that may turn out to copy in.
@@ -602,10 +618,11 @@ impl Session {
         }
         let noticed = std::mem::take(&mut self.noticed);
         if let Some(front) = self.ledger.front() {
+            if noticed {
+                events.push(Event::Noticed(front.client));
+            }
             if !front.synced || self.copying_in {
                 events.push(Event::Open(front.client));
-            } else if noticed {
-                events.push(Event::Noticed(front.client));
             }
         }
         Ok(at)
@@ -656,6 +673,7 @@ impl Session {
             events.push(Event::Fatal);
             return Ok(());
         }
+        let in_block = self.status != b'I';
         let Some(slot) = self.ledger.front_mut() else { return Err(Mismatch(tag)) };
         let client = slot.client;
         synthesise(slot, events);
@@ -673,6 +691,7 @@ impl Session {
             // Only where that is all: what comes before it may have committed.
             slot.completed += 1;
             slot.rolled_back = slot.completed == 1 && body == b"ROLLBACK\0";
+            slot.committed |= may_commit(body, in_block);
         }
         match tag {
             backend::READY_FOR_QUERY => {
@@ -871,6 +890,26 @@ impl Forgotten {
             b"DEALLOCATE ALL\0" => Some(Forgotten::Statements),
             _ => None,
         }
+    }
+}
+
+/// Whether the command with this tag may have committed something before its unit ends. Within a
+/// block only the end of that does. Outside, a COMMIT does where an implicit transaction has gone
+/// before it, procedures do as they like, and some commands end their transaction by themselves
+/// (`XACT_FLAGS_NEEDIMMEDIATECOMMIT`): what is not known not to is taken to.
+fn may_commit(tag: &[u8], in_block: bool) -> bool {
+    let words = tag.strip_suffix(b"\0").unwrap_or(tag);
+    let first = words.split(|&byte| byte == b' ').next().unwrap_or_default();
+    match first {
+        b"COMMIT" => true,
+        b"PREPARE" => words == b"PREPARE TRANSACTION",
+        _ if in_block => false,
+        b"SELECT" | b"INSERT" | b"UPDATE" | b"DELETE" | b"MERGE" | b"COPY" | b"BEGIN"
+        | b"START" | b"ROLLBACK" | b"SAVEPOINT" | b"RELEASE" | b"SET" | b"RESET" | b"SHOW"
+        | b"DECLARE" | b"FETCH" | b"MOVE" | b"CLOSE" | b"LOCK" | b"DEALLOCATE" | b"EXPLAIN" => {
+            false
+        }
+        _ => true,
     }
 }
 

@@ -50,12 +50,21 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// Whether it is one COMMIT and nothing else.
+    /// Whether it is one COMMIT and nothing else: a portal that was bound before may be executed
+    /// with it.
     pub fn is_commit(&self) -> bool {
-        self.statements().all(|sql| {
-            let sql = sql.trim_ascii().strip_suffix(b";").unwrap_or(sql).trim_ascii();
-            [&b"COMMIT"[..], b"END"].iter().any(|of| sql.eq_ignore_ascii_case(of))
-        }) && self.statements().count() == 1
+        let executes = |part: &&Part| matches!(part, Part::Plain(b'E', _));
+        let runs_one = match self.end {
+            End::Query => true,
+            End::Sync => self.parts.iter().filter(executes).count() == 1,
+            End::Flush => false,
+        };
+        runs_one
+            && self.statements().all(|sql| {
+                let sql = sql.trim_ascii().strip_suffix(b";").unwrap_or(sql).trim_ascii();
+                [&b"COMMIT"[..], b"END"].iter().any(|of| sql.eq_ignore_ascii_case(of))
+            })
+            && self.statements().count() == 1
     }
 
     /// Whether one of its statements writes, as far as its keyword tells.

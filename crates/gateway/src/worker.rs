@@ -2063,7 +2063,9 @@ impl Worker {
         if let Some(client) = self.client(id) {
             client.part_told = true;
         }
-        if self.sessions.get(place).is_some_and(|session| session.exposed.is_some()) {
+        // Outside of a block a procedure commits as it goes.
+        let in_block = |session: &Session| session.exposed.is_some() && session.status != b'I';
+        if self.sessions.get(place).is_some_and(in_block) {
             return self.hold_within(place, id);
         }
         let until = self.told(place, id);
@@ -2076,28 +2078,33 @@ impl Worker {
     }
 
     /// What a client is told within a transaction: nothing read there is confirmed before its
-    /// COMMIT, so it waits only where every read is to.
+    /// COMMIT, so it waits only where every read is to, or where a COMMIT was among what it sent.
     fn hold_within(&mut self, place: usize, id: ClientId) {
-        let strict = self
-            .sessions
-            .get(place)
-            .is_some_and(|session| self.pools[session.pool].pooling.reads == Reads::Strict);
-        let until = if strict { self.told(place, id) } else { Until::AT_ONCE };
+        let waits = |session: &Session| {
+            session.may_have_committed(id)
+                || self.pools[session.pool].pooling.reads == Reads::Strict
+        };
+        let waits = self.sessions.get(place).is_some_and(waits);
+        let until = if waits { self.told(place, id) } else { Until::AT_ONCE };
         self.hold(id, until, self.is_torn(place, id));
     }
 
-    /// What an answer waits for that may tell of what others committed.
+    /// What an answer waits for that may tell of what others committed, or of what its own
+    /// client did before the unit ends.
     fn told(&mut self, place: usize, id: ClientId) -> Until {
         let Some(session) = self.sessions.get(place) else { return Until::AT_ONCE };
         let pool = &self.pools[session.pool];
-        if pool.pooling.reads == Reads::Off {
-            return Until::AT_ONCE;
-        }
         let client = self.clients.get(id.place).filter(|client| client.id == id);
         let level = client.map_or(pool.level, |client| client.settings.level(pool.level));
-        match (&mut self.upstreams[pool.upstream].life, level) {
-            (Some(life), Some(level)) => life.barriers.told(level, session.exposed),
-            _ => Until::AT_ONCE,
+        let (Some(life), Some(level)) = (&mut self.upstreams[pool.upstream].life, level) else {
+            return Until::AT_ONCE;
+        };
+        let may_commit = session.status == b'I' || session.may_have_committed(id);
+        match session.covers(id).filter(|_| may_commit) {
+            Some(covers) if pool.pooling.reads == Reads::Off => life.barriers.wait(covers),
+            _ if pool.pooling.reads == Reads::Off => Until::AT_ONCE,
+            Some(_) => life.barriers.told(level, None),
+            None => life.barriers.told(level, session.exposed),
         }
     }
 
@@ -2156,7 +2163,9 @@ impl Worker {
         // A setting tells nothing of what others committed; before one that keeps its session
         // there may have been what does.
         let sets = slot.change.is_some() && client.is_some_and(|of| of.pinned.is_none());
-        let exposed = if ended { session.exposed.take() } else { None };
+        // COMMIT AND CHAIN, or a BEGIN behind a COMMIT: what comes is another transaction.
+        let chained = !ended && slot.committed && session.exposed.is_some();
+        let exposed = if ended || chained { session.exposed.take() } else { None };
         let life = &mut self.upstreams[pool.upstream].life;
         let mut until = None;
         if let (Some(covers), Some(life)) = (exposed.or(slot.covers), life) {
@@ -2164,6 +2173,9 @@ impl Worker {
                 life.barriers.relaxed_ends_unwritten(covers);
             } else {
                 until = Some(life.barriers.relaxed_ends(covers, level.is_some()));
+            }
+            if chained {
+                session.exposed = Some(life.barriers.relaxed_begins(level));
             }
         }
         session.unwritten = false;

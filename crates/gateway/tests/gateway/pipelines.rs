@@ -19,7 +19,7 @@ const TIMES: usize = 40;
 const TOKENS: i64 = 1_000_000;
 
 /// A client of bytes alone, logged in.
-struct Client {
+pub struct Client {
     stream: TcpStream,
     /// Its process, as it was told.
     process: u32,
@@ -35,11 +35,11 @@ struct Client {
 
 /// What tells of an answer that it is the right one: all its rows, commands and errors.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Answer {
+pub struct Answer {
     /// Rows, and lines that were copied out.
     rows: Vec<String>,
     /// Command tags.
-    commands: Vec<String>,
+    pub commands: Vec<String>,
     /// SQLSTATEs.
     errors: Vec<String>,
     /// How often it was said that a client may copy in.
@@ -74,7 +74,8 @@ impl Answer {
 }
 
 impl Client {
-    fn connect(port: u16, number: u64) -> Client {
+    /// A client with a number of its own.
+    pub fn connect(port: u16, number: u64) -> Client {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("connected");
         stream.set_nodelay(true).expect("set");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("set");
@@ -89,18 +90,20 @@ impl Client {
         client
     }
 
-    fn message(&mut self, tag: u8, body: &[u8]) {
+    /// Adds a message to what is sent.
+    pub fn message(&mut self, tag: u8, body: &[u8]) {
         self.out.push(tag);
         self.out.extend((body.len() as u32 + 4).to_be_bytes());
         self.out.extend(body);
     }
 
-    fn query(&mut self, sql: &str) {
+    /// Adds a simple Query.
+    pub fn query(&mut self, sql: &str) {
         self.message(b'Q', format!("{sql}\0").as_bytes());
     }
 
     /// Parse, Bind and Execute of a statement of this name.
-    fn execute(&mut self, name: &str, sql: &str) {
+    pub fn execute(&mut self, name: &str, sql: &str) {
         self.message(b'P', format!("{name}\0{sql}\0\0\0").as_bytes());
         self.message(b'B', format!("\0{name}\0\0\0\0\0\0\0").as_bytes());
         self.message(b'E', b"\0\0\0\0\0");
@@ -109,7 +112,8 @@ impl Client {
         }
     }
 
-    fn sync(&mut self) {
+    /// Adds a Sync.
+    pub fn sync(&mut self) {
         self.message(b'S', b"");
     }
 
@@ -273,13 +277,14 @@ impl Client {
         self.expected.push_back(answer);
     }
 
-    fn send(&mut self) {
+    /// Sends what was added.
+    pub fn send(&mut self) {
         self.stream.write_all(&self.out).expect("sent");
         self.out.clear();
     }
 
     /// Reads a message: its type and what it says.
-    fn receive(&mut self) -> (u8, Vec<u8>) {
+    pub fn receive(&mut self) -> (u8, Vec<u8>) {
         let mut head = [0; 5];
         self.stream.read_exact(&mut head).expect("an answer");
         let [tag, length @ ..] = head;
@@ -289,7 +294,7 @@ impl Client {
     }
 
     /// Reads an answer up to its ReadyForQuery.
-    fn answer(&mut self) -> Answer {
+    pub fn answer(&mut self) -> Answer {
         let mut answer = Answer::default();
         loop {
             let (tag, body) = self.receive();

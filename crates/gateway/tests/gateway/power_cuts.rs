@@ -10,6 +10,7 @@ use walwright_server::{Cluster, PowerCut};
 use walwright_wire::{ConnectOptions, Host};
 
 use crate::common::{connected, port_of, reload, spec};
+use crate::pipelines;
 
 const WRITERS: i64 = 12;
 /// Acknowledged rows of each writer before the cut.
@@ -163,4 +164,129 @@ async fn cut_after_a_stray() -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_commits_after_its_barrier_was_lost_is_not_told_of_before_it_is_durable() {
     assert!(cut_after_a_stray().await);
+}
+
+/// Has the server commit a row before what is sent in one go has ended, and waits until it is told.
+type Commits = fn(&mut pipelines::Client, number: i64);
+
+const INSERT: &str = "INSERT INTO t VALUES";
+
+/// Sends a Query and reads until a message of this type, of a command with this tag.
+fn query_until(client: &mut pipelines::Client, sql: &str, tag: u8, command: &str) {
+    client.query(sql);
+    client.send();
+    loop {
+        let (of, body) = client.receive();
+        assert_ne!(of, b'E', "{}", String::from_utf8_lossy(&body));
+        if of == tag && body.starts_with(command.as_bytes()) {
+            return;
+        }
+    }
+}
+
+fn begin_and_insert(client: &mut pipelines::Client, number: i64) {
+    for sql in ["BEGIN", &format!("{INSERT} ({number})")] {
+        query_until(client, sql, b'Z', "T");
+    }
+}
+
+const BEFORE_THE_END: [(&str, Commits); 9] = [
+    ("a COMMIT AND CHAIN", |client, number| {
+        begin_and_insert(client, number);
+        query_until(client, "COMMIT AND CHAIN", b'Z', "T");
+    }),
+    ("a COMMIT and another BEGIN", |client, number| {
+        begin_and_insert(client, number);
+        query_until(client, "COMMIT; BEGIN", b'Z', "T");
+    }),
+    ("a chained transaction that is rolled back", |client, number| {
+        begin_and_insert(client, number);
+        client.query("COMMIT AND CHAIN");
+        query_until(client, "ROLLBACK", b'Z', "I");
+    }),
+    ("a COMMIT before a Flush", |client, number| {
+        for sql in ["BEGIN", &format!("{INSERT} ({number})"), "COMMIT"] {
+            client.execute("", sql);
+        }
+        client.message(b'H', b"");
+        client.send();
+        while client.receive() != (b'C', b"COMMIT\0".to_vec()) {}
+    }),
+    ("a COMMIT before a long answer", |client, number| {
+        let sql = format!(
+            "BEGIN; {INSERT} ({number}); COMMIT; \
+             SELECT repeat('x', 1000) FROM generate_series(1, 1000); SELECT pg_sleep(600)"
+        );
+        query_until(client, &sql, b'C', "COMMIT");
+    }),
+    ("a procedure", |client, number| {
+        query_until(client, &format!("CALL save({number})"), b'N', "");
+    }),
+    ("a procedure on a session of its client", |client, number| {
+        query_until(client, "CREATE TEMP TABLE own ()", b'Z', "I");
+        query_until(client, &format!("CALL save({number})"), b'N', "");
+    }),
+    ("a procedure before a Flush", |client, number| {
+        client.execute("", &format!("CALL save({number})"));
+        client.message(b'H', b"");
+        client.send();
+        while client.receive().0 != b'N' {}
+    }),
+    ("a portal from before that is run with the COMMIT", |client, number| {
+        query_until(client, "BEGIN", b'Z', "T");
+        client.message(b'P', format!("\0SELECT save_one({number})\0\0\0").as_bytes());
+        client.message(b'B', b"one\0\0\0\0\0\0\0\0");
+        client.sync();
+        client.send();
+        client.answer();
+        client.message(b'E', b"one\0\0\0\0\0");
+        client.execute("", "COMMIT");
+        client.sync();
+        client.send();
+        assert_eq!(client.answer().commands, ["SELECT 1", "COMMIT"]);
+    }),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_committed_before_its_unit_ends_is_told_when_it_is_durable() {
+    let base = tempfile::tempdir_in("/var/tmp").expect("temp dir");
+    let cluster = Cluster::create(spec(base.path(), &[("wal_writer_delay", "10s")])).expect("made");
+    let mut server = cluster.start_watched().expect("started");
+    let socket = server.socket_dir().to_owned();
+    let direct = connected(&socket.display().to_string(), server.port()).await;
+    direct
+        .batch_execute(
+            "CREATE TABLE t (n bigint); \
+             CREATE PROCEDURE save(n bigint) LANGUAGE plpgsql AS $$ BEGIN \
+                 INSERT INTO t VALUES (n); COMMIT; \
+                 RAISE NOTICE 'saved'; PERFORM pg_sleep(600); END $$; \
+             CREATE FUNCTION save_one(n bigint) RETURNS void LANGUAGE sql \
+                 AS 'INSERT INTO t VALUES (n)'; \
+             CHECKPOINT",
+        )
+        .await
+        .unwrap();
+    drop(direct);
+    for (number, (what, commits)) in (0..).zip(BEFORE_THE_END) {
+        let socket = server.socket_dir().to_owned();
+        let to = ConnectOptions::new(Host::Unix(socket), server.port(), "postgres", "postgres");
+        let mut options = Options::new(to);
+        options.authentication = Authentication::Trust;
+        options.listen = vec![Listen::Tcp(([127, 0, 0, 1], 0).into())];
+        let gateway = Gateway::start(options).expect("a gateway");
+        let port = port_of(&gateway);
+        server = tokio::task::block_in_place(|| {
+            let mut client = pipelines::Client::connect(port, 1);
+            commits(&mut client, number);
+            server.cut_power(PowerCut::All).expect("cut");
+            drop(gateway);
+            cluster.start_watched().expect("recovers")
+        });
+        let direct = connected(&server.socket_dir().display().to_string(), server.port()).await;
+        let sql = "SELECT count(*) FROM t WHERE n = $1";
+        let left: i64 = direct.query_one(sql, &[&number]).await.unwrap().get(0);
+        assert_eq!(left, 1, "{what}");
+        // What is left of WAL from before does not make the next row durable.
+        direct.batch_execute("CHECKPOINT").await.unwrap();
+    }
 }

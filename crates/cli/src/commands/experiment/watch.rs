@@ -125,7 +125,10 @@ impl Inner {
                     Prospect::WillBeNegligible => "will prove too small to matter",
                     Prospect::WillStayOpen => "this will not become clear",
                 };
-                text.push_str(&format!("; after {of} blocks {}: {then}", change_range(outlook.then)));
+                text.push_str(&format!(
+                    "; after {of} blocks {}: {then}",
+                    change_range(outlook.then)
+                ));
             }
             say(&format!("           {text}"));
         }
