@@ -82,6 +82,9 @@ pub struct Opened {
     pub identity: Identity,
     /// `synchronous_commit` as it is for this user and database; `None` is `off`.
     pub level: Option<Level>,
+    /// When the session read the server's configuration files, as [`barrier_statement`] tells it;
+    /// of a barrier session alone.
+    pub configured: Vec<u8>,
 }
 
 /// What was asked for.
@@ -288,8 +291,8 @@ impl Opened {
         let key = connection.cancel_key();
         let process = connection.backend_process().unwrap_or_default();
         let (stream, _) = connection.into_nonblocking()?;
-        let level = Level::of(&level);
-        Ok(Opened { stream, parameters, key, process, address, identity, level })
+        let (level, configured) = (Level::of(&level), Vec::new());
+        Ok(Opened { stream, parameters, key, process, address, identity, level, configured })
     }
 }
 
@@ -304,6 +307,8 @@ fn barriers(server: &Server) -> Result<Reply, WireError> {
             // Whatever the role has, no object of somebody else's stands in for a function.
             set(options, "search_path", "pg_catalog");
             set(options, "synchronous_commit", level.name());
+            // That a wait for standbys was cancelled is a warning.
+            set(options, "client_min_messages", "warning");
         })
     };
     let mut first = open(Level::Local)?;
@@ -328,7 +333,9 @@ fn barriers(server: &Server) -> Result<Reply, WireError> {
         }
         let flush = barrier_statement(version, standbys);
         reached.connection.query(&format!("PREPARE {BARRIER_NAME} AS {flush}"))?;
-        opened.push(Opened::of(reached)?);
+        let configured = reached.connection.query(&format!("SELECT {CONFIGURED}"))?;
+        let configured = configured.into_iter().flatten().flatten().next().unwrap_or_default();
+        opened.push(Opened { configured: configured.into_bytes(), ..Opened::of(reached)? });
     }
     Ok(Reply::Barriers(identity, opened))
 }
@@ -339,8 +346,11 @@ pub const UNWANTED: &str = "no server is as target_session_attrs wants it";
 /// Why connections that belong together are refused.
 pub const DIFFERENT: &str = "two connections to the server did not reach one and the same server";
 
+/// When a session has read the configuration files last.
+const CONFIGURED: &str = "extract(epoch FROM pg_conf_load_time())";
+
 /// What flushes the WAL, and tells whether synchronous standbys are named by now where there
-/// were none. From 17 a message that belongs to no transaction can be flushed; before, and where
+/// were none, and when the session read the configuration files. From 17 a message that belongs to no transaction can be flushed; before, and where
 /// standbys have to confirm, a transaction that wrote one commits.
 fn barrier_statement(version: u32, standbys: bool) -> String {
     let message = if version >= 170_000 && !standbys {
@@ -350,5 +360,5 @@ fn barrier_statement(version: u32, standbys: bool) -> String {
     };
     let news =
         if standbys { "false" } else { "current_setting('synchronous_standby_names') <> ''" };
-    format!("SELECT {news}, {message}")
+    format!("SELECT {news}, {CONFIGURED}, {message}")
 }

@@ -267,6 +267,30 @@ mod tests {
     }
 
     #[test]
+    fn a_life_with_one_barrier_waits_for_what_one_with_more_has_exposed() {
+        for writer in Level::ALL {
+            let exposures = Exposures::default();
+            let mut alone = Barriers::new(exposures.clone(), 1);
+            let mut others = Barriers::new(exposures, 4);
+            assert_eq!(alone.told(Level::On, None), Until::AT_ONCE);
+            others.relaxed_begins(Some(writer));
+            let until = alone.told(Level::On, None);
+            assert_eq!(until.barrier, 0);
+            assert!(!alone.has_returned(until), "{writer:?}");
+        }
+    }
+
+    #[test]
+    fn a_standbys_life_is_over_when_another_worker_finds_it_promoted() {
+        let exposures = Exposures::default();
+        drop(Barriers::new(exposures.clone(), 1));
+        let before = Barriers::new(exposures.clone(), 0);
+        let written = Barriers::new(exposures.clone(), 1);
+        assert!(before.are_outdated() && !written.are_outdated());
+        assert!(!Barriers::new(exposures, 0).are_outdated());
+    }
+
+    #[test]
     fn one_does_not_wait_for_what_oneself_has_open() {
         let mut barriers = Barriers::new(Exposures::default(), 4);
         let mine = barriers.relaxed_begins(Some(Level::On));

@@ -15,7 +15,7 @@ use crate::messages::columns_changed;
 use crate::prepared::{Columns, Definitions, Known, OWN_PREFIX, OnSession, Prepared, Told};
 use crate::settings::{Change, Settings};
 use crate::unit::{End, LONGEST, Name, Part, Unit, frame_into, framed};
-use crate::{ClientId, Hold, SessionKind};
+use crate::{ClientId, Hold, Level, SessionKind};
 
 /// Most prepared statements that a session keeps.
 const MOST_STATEMENTS: usize = 200;
@@ -172,6 +172,8 @@ pub struct Session {
     pub id: SessionId,
     /// Its kind.
     pub kind: SessionKind,
+    /// `synchronous_commit` as it had it when it was opened.
+    pub level: Option<Level>,
     /// The server's process.
     pub process: u32,
     /// Where it leads to and what cancels on it.
@@ -243,6 +245,7 @@ impl Session {
             pool,
             id,
             kind,
+            level: opened.level,
             process: opened.process,
             cancels: opened.key.map(|key| Box::new((address, key))),
             since: now,

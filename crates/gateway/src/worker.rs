@@ -79,6 +79,8 @@ const NEWEST_MINOR: u16 = 2;
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Longest that a client which is told to leave may take to read why.
 const LONGEST_GOODBYE: Duration = Duration::from_secs(10);
+/// How often the server's settings are looked at where no barrier that somebody waits for does.
+const SETTINGS: Duration = Duration::from_secs(5);
 /// How often it is asked whether what ran on a lost session has ended.
 const STRAYS_RETRY: Duration = Duration::from_millis(500);
 /// Writes of one client in a row after which it counts as the only one that writes.
@@ -199,6 +201,8 @@ struct Flusher {
     /// When the barrier that is on its way was sent.
     sent: Instant,
     pace: Pace,
+    /// When it read the server's configuration files, as it told last.
+    configured: Vec<u8>,
     /// Bytes of an answer that is not whole.
     carry: Vec<u8>,
 }
@@ -206,12 +210,20 @@ struct Flusher {
 /// Something that is to be looked at when its time has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    Client { place: usize, serial: u32 },
+    Client {
+        place: usize,
+        serial: u32,
+    },
     Session(usize),
     Pool(usize),
     Upstream(usize),
     Hold(usize),
     Strays(usize),
+    /// A server's settings, in one of its lives.
+    Settings {
+        upstream: usize,
+        life: u64,
+    },
 }
 
 /// What all workers of a gateway share.
@@ -1439,8 +1451,11 @@ impl Worker {
         let Some(client) = self.clients.get(id.place) else { return };
         let pool = &self.pools[session.pool];
         let level = client.settings.level(pool.level);
-        // One that was asked not to wait for flushes commits as a relaxed session does.
-        let relaxed = session.kind == SessionKind::Relaxed || level.is_none();
+        // One that was asked not to wait for flushes, or whose role was, commits as a relaxed
+        // session does.
+        let relaxed = session.kind == SessionKind::Relaxed
+            || level.is_none()
+            || client.settings.level(session.level).is_none();
         let begins = relaxed && session.exposed.is_none() && !session.is_open();
         let mut covers = None;
         if begins
@@ -1763,7 +1778,8 @@ impl Worker {
             }
             let (withheld, carry) = (VecDeque::new(), Vec::new());
             let (sent, pace) = (self.now, Pace::default());
-            flushers.push(Flusher { stream: opened.stream, withheld, carry, sent, pace });
+            let Opened { stream, configured, .. } = opened;
+            flushers.push(Flusher { stream, withheld, carry, sent, pace, configured });
         }
         let of = &mut self.upstreams[upstream];
         of.trouble = None;
@@ -1775,6 +1791,8 @@ impl Worker {
                 pool.synchronous.waiting.append(&mut pool.relaxed.waiting);
             }
         }
+        let timer = Timer::Settings { upstream, life: of.lives };
+        self.timers.push(Reverse((self.now + SETTINGS, timer)));
         of.life = Some(life);
         self.inherit(upstream, [0; Level::ALL.len()]);
         self.serve_pools(upstream);
@@ -1839,12 +1857,15 @@ impl Worker {
         of.failed = None;
         of.side(kind).sessions.push(place);
         if kind == SessionKind::Synchronous {
-            of.level = level;
+            let outdated = std::mem::replace(&mut of.level, level) != level;
             if of.welcome.is_none() {
                 of.welcome = Some(parameters);
             }
             for id in std::mem::take(&mut of.arriving) {
                 self.welcome(id);
+            }
+            if outdated {
+                self.retire_older(pool, level);
             }
         }
         if self.holds(pool) {
@@ -1853,6 +1874,44 @@ impl Worker {
         }
         self.arm_session(place);
         self.serve_waiting(pool, kind);
+    }
+
+    /// A role commits otherwise than before: sessions that begin as they were are not used any
+    /// more.
+    fn retire_older(&mut self, pool: usize, level: Option<Level>) {
+        let sessions = self.pools[pool].synchronous.sessions.clone();
+        let differs = |place: &usize| self.sessions[*place].level != level;
+        let outdated: Vec<usize> = sessions.into_iter().filter(differs).collect();
+        outdated.into_iter().for_each(|place| self.retire_session(place));
+    }
+
+    /// The server has read its configuration files again: how the roles of a server commit is
+    /// learnt again from new sessions.
+    fn learn_levels(&mut self, upstream: usize) {
+        for pool in 0..self.pools.len() {
+            let of = &self.pools[pool];
+            if of.upstream != upstream || of.welcome.is_none() {
+                continue;
+            }
+            let sessions = of.synchronous.sessions.clone();
+            let opens = of.synchronous.opening == 0;
+            sessions.into_iter().for_each(|place| self.retire_session(place));
+            if opens {
+                self.open_session(pool, SessionKind::Synchronous);
+            }
+        }
+    }
+
+    /// Where clients wait for no flush, none tells that the server's settings have changed.
+    fn look_at_settings(&mut self, upstream: usize, life: u64) {
+        let of = &mut self.upstreams[upstream];
+        let Some(known) = of.life.as_mut().filter(|_| of.lives == life) else { return };
+        let mut pools = self.pools.iter().filter(|pool| pool.upstream == upstream);
+        if pools.any(|pool| pool.level.is_none()) && !known.is_standby() {
+            known.barriers.wait(0);
+            self.to_flush.push(upstream * Level::ALL.len());
+        }
+        self.timers.push(Reverse((self.now + SETTINGS, Timer::Settings { upstream, life })));
     }
 
     /// No session can be had: those who wait for one are told, or go on waiting where it may be
@@ -1947,6 +2006,13 @@ impl Worker {
             let bytes = session.whole(&buffer[..count]);
             let heard = session.receive(&bytes, events);
             let (pool, kind) = (session.pool, session.kind);
+            let upstream = self.pools[pool].upstream;
+            let life = self.upstreams[upstream].life.as_ref();
+            if life.is_some_and(|life| life.barriers.are_outdated()) {
+                // What came may tell of commits that nothing of this life covers.
+                events.clear();
+                return self.end_life(upstream);
+            }
             for event in events.drain(..) {
                 self.take_event(place, event, &bytes);
             }
@@ -2457,7 +2523,7 @@ impl Worker {
                     flusher.carry.extend_from_slice(&buffer[..count]);
                     let Some(of) = life.barriers.get_mut(barrier) else { return };
                     match barrier_returned(&mut flusher.carry) {
-                        Ok(true) if of.is_out() => {
+                        Ok(Some(configured)) if of.is_out() => {
                             let returned = of.returns();
                             let mut free = Vec::new();
                             while let Some((_, id, since)) =
@@ -2482,13 +2548,18 @@ impl Worker {
                                     }
                                 }
                             }
+                            let before = std::mem::replace(&mut flusher.configured, configured);
+                            let is_other = flusher.configured != before;
                             for (id, _) in free {
                                 self.will_tell(id);
                             }
                             self.to_flush.push(place);
+                            if is_other {
+                                self.learn_levels(upstream);
+                            }
                         }
-                        Ok(false) => {}
-                        Ok(true) | Err(()) => return self.end_life(upstream),
+                        Ok(None) => {}
+                        Ok(Some(_)) | Err(()) => return self.end_life(upstream),
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
@@ -2662,6 +2733,7 @@ impl Worker {
                 }
                 Timer::Hold(upstream) => self.end_hold(upstream),
                 Timer::Strays(upstream) => self.look_for_strays(upstream),
+                Timer::Settings { upstream, life } => self.look_at_settings(upstream, life),
             }
         }
     }
@@ -2855,12 +2927,13 @@ fn initial_response(body: &[u8]) -> Option<(&str, &[u8])> {
     (u32::from_be_bytes(*length) as usize == message.len()).then_some((mechanism, message))
 }
 
-/// Whether a barrier's answer has arrived; what is read is removed.
+/// When its session read the configuration files, where a barrier's answer has arrived whole,
+/// which is then removed.
 ///
 /// # Errors
-/// When the server says anything but that it flushed.
-fn barrier_returned(input: &mut Vec<u8>) -> Result<bool, ()> {
-    let (mut at, mut returned) = (0, false);
+/// When the server says anything but that it flushed: a cancelled wait for standbys is a warning.
+fn barrier_returned(input: &mut Vec<u8>) -> Result<Option<Vec<u8>>, ()> {
+    let (mut at, mut configured, mut returned) = (0, Vec::new(), None);
     while let Some(&[tag, a, b, c, d]) = input[at..].first_chunk::<5>() {
         let whole = 1 + u32::from_be_bytes([a, b, c, d]) as usize;
         if whole > BUFFER {
@@ -2870,16 +2943,34 @@ fn barrier_returned(input: &mut Vec<u8>) -> Result<bool, ()> {
             break;
         }
         match tag {
-            backend::ERROR_RESPONSE => return Err(()),
-            // Its first column: standbys have to confirm commits by now, which it did not ask.
-            backend::DATA_ROW if input.get(at + 11) == Some(&b't') => return Err(()),
-            backend::READY_FOR_QUERY => returned = true,
+            backend::ERROR_RESPONSE | backend::NOTICE_RESPONSE => return Err(()),
+            backend::DATA_ROW => {
+                let mut columns = input.get(at + 7..at + whole).into_iter().flat_map(columns);
+                // Standbys have to confirm commits by now, which it did not ask.
+                if columns.next() != Some(b"f") {
+                    return Err(());
+                }
+                configured = columns.next().unwrap_or_default().to_vec();
+            }
+            backend::READY_FOR_QUERY => returned = Some(std::mem::take(&mut configured)),
             _ => {}
         }
         at += whole;
     }
-    input.drain(..at);
+    if returned.is_some() {
+        input.drain(..at);
+    }
     Ok(returned)
+}
+
+/// The columns of a DataRow behind their number; NULL ends them.
+fn columns(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (length, after) = rest.split_first_chunk::<4>()?;
+        let (column, left) = after.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+        rest = left;
+        Some(column)
+    })
 }
 
 /// Whether the gateway answers a unit without a server.
@@ -2907,16 +2998,26 @@ mod tests {
 
     use super::*;
 
-    const FLUSHED: &[u8] = b"2\0\0\0\x04D\0\0\0\x0f\0\x01\0\0\0\x05fffff\
+    const FLUSHED: &[u8] = b"2\0\0\0\x04D\0\0\0\x17\0\x02\0\0\0\x01f\0\0\0\x0817000000\
                              C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
+
+    #[test]
+    fn a_barrier_that_waits_for_nobody_any_more_proves_nothing() {
+        let said = |tag: &[u8]| [tag, b"\0\0\0\x0eSWARNING\0\0", FLUSHED].concat();
+        assert_eq!(barrier_returned(&mut said(b"N")), Err(()));
+        let mut named = FLUSHED.to_vec();
+        let news = named.iter().position(|&byte| byte == b'f').unwrap();
+        named[news] = b't';
+        assert_eq!(barrier_returned(&mut named), Err(()));
+    }
 
     proptest! {
         #[test]
         fn a_barrier_returns_with_its_last_byte(cut in 0..FLUSHED.len()) {
             let mut input = FLUSHED[..cut].to_vec();
-            prop_assert_eq!(barrier_returned(&mut input), Ok(false));
+            prop_assert_eq!(barrier_returned(&mut input), Ok(None));
             input.extend_from_slice(&FLUSHED[cut..]);
-            prop_assert_eq!(barrier_returned(&mut input), Ok(true));
+            prop_assert_eq!(barrier_returned(&mut input), Ok(Some(b"17000000".to_vec())));
             prop_assert!(input.is_empty());
         }
 

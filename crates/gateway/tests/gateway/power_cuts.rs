@@ -9,8 +9,9 @@ use walwright_gateway::{Authentication, Gateway, Listen, Options};
 use walwright_server::{Cluster, PowerCut};
 use walwright_wire::{ConnectOptions, Host};
 
-use crate::common::{connected, port_of, reload, spec};
+use crate::common::{Testbed, connected, port_of, reload, spec};
 use crate::pipelines;
+use crate::standby::alter_system;
 
 const WRITERS: i64 = 12;
 /// Acknowledged rows of each writer before the cut.
@@ -289,4 +290,33 @@ async fn what_is_committed_before_its_unit_ends_is_told_when_it_is_durable() {
         // What is left of WAL from before does not make the next row durable.
         direct.batch_execute("CHECKPOINT").await.unwrap();
     }
+}
+
+/// Whether what a client of the gateway inserts is flushed when it is acknowledged.
+async fn is_flushed(client: &Client, direct: &Client) -> bool {
+    client.batch_execute("INSERT INTO t VALUES (1)").await.expect("inserted");
+    let sql = "SELECT pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn()";
+    direct.query_one(sql, &[]).await.unwrap().get(0)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_wait_again_when_the_server_is_told_that_they_are_to() {
+    let settings =
+        [("wal_writer_delay", "10s"), ("synchronous_commit", "off"), ("autovacuum", "off")];
+    let testbed = Testbed::new(&settings, |_| {});
+    let (client, direct) = (testbed.client().await, testbed.direct().await);
+    direct.batch_execute("CREATE TABLE t (n int)").await.unwrap();
+    let mut flushed = Vec::new();
+    for _ in 0..50 {
+        flushed.push(is_flushed(&client, &direct).await);
+    }
+    assert!(flushed.contains(&false), "nobody waits");
+    alter_system(&direct, "synchronous_commit", "on").await;
+    let learnt = async {
+        let mut in_a_row = 0;
+        while in_a_row < 50 {
+            in_a_row = if is_flushed(&client, &direct).await { in_a_row + 1 } else { 0 };
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), learnt).await.expect("they wait");
 }

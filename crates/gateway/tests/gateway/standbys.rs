@@ -110,3 +110,26 @@ async fn each_client_waits_for_standbys_as_it_asked() {
     assert_eq!(told, 14);
     drop((one, two));
 }
+
+/// Who cancels the wait for a standby has the server say that it is done: it warns that it is not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_for_standbys_that_is_cancelled_acknowledges_nothing() {
+    let testbed = Testbed::new(&[], |_| {});
+    let direct = testbed.direct().await;
+    direct.batch_execute("CREATE TABLE t (a text)").await.unwrap();
+    let client = testbed.client().await;
+    direct.batch_execute("SET synchronous_commit = local").await.unwrap();
+    alter_system(&direct, "synchronous_standby_names", "nobody").await;
+    // The flush that finds it named ends what there was.
+    let _ = client.batch_execute("INSERT INTO t VALUES ('unknown')").await;
+    let client = testbed.client().await;
+    let insert =
+        tokio::spawn(async move { client.batch_execute("INSERT INTO t VALUES ('alone')").await });
+    until(&direct, BARRIER_WAITS).await;
+    let cancel = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity \
+                  WHERE application_name = 'walwright barrier' AND wait_event = 'SyncRep'";
+    direct.execute(cancel, &[]).await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(30), insert).await.expect("it ends");
+    let error = ended.unwrap().expect_err("no standby has it");
+    assert_eq!(error.code(), Some(&SqlState::CONNECTION_FAILURE));
+}
