@@ -47,6 +47,8 @@ pub struct Unit {
     pub change: Option<Change>,
     /// How it ended.
     pub end: End,
+    /// Bytes of its messages.
+    pub bytes: usize,
 }
 
 impl Unit {
@@ -118,6 +120,8 @@ pub enum End {
 pub struct Statements {
     named: HashMap<Name, (Arc<Prepared>, Arc<Told>)>,
     unnamed: Option<Arc<Prepared>>,
+    /// Bytes of those with a name, and of their names.
+    bytes: usize,
 }
 
 impl Statements {
@@ -139,6 +143,8 @@ impl Statements {
         if name.is_empty() {
             self.unnamed = Some(statement);
         } else {
+            self.remove(name);
+            self.bytes += name.len() + statement.body.len();
             self.named.insert(name.to_vec(), (statement, Arc::default()));
         }
     }
@@ -153,14 +159,19 @@ impl Statements {
     fn remove(&mut self, name: &[u8]) {
         if name.is_empty() {
             self.unnamed = None;
-        } else {
-            self.named.remove(name);
+        } else if let Some((statement, _)) = self.named.remove(name) {
+            self.bytes -= name.len() + statement.body.len();
         }
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
         self.named.len() + usize::from(self.unnamed.is_some())
+    }
+
+    /// Bytes of those with a name, and of their names.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Forgets all, as DISCARD ALL and DEALLOCATE ALL do.
@@ -397,7 +408,7 @@ impl Gatherer {
 
     fn finish(&mut self, end: End) -> Unit {
         let nothing = Need { session: SessionKind::Synchronous, hold: Hold::Shared };
-        (self.binds, self.bytes) = (false, 0);
+        self.binds = false;
         self.flushed = end == End::Flush;
         self.executes &= self.flushed;
         Unit {
@@ -405,6 +416,7 @@ impl Gatherer {
             need: self.need.take().unwrap_or(nothing),
             change: self.change.take(),
             end,
+            bytes: std::mem::take(&mut self.bytes),
         }
     }
 }

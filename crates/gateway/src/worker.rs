@@ -65,6 +65,8 @@ const MOST_QUEUED: usize = 64;
 /// Bytes that are kept for a client that does not read before no more of its session is read,
 /// and for a session that does not before no more of its client is.
 const MOST_UNREAD: usize = 1024 * 1024;
+/// Bytes of prepared statements that a client may have.
+const MOST_PREPARED: usize = 64 * 1024 * 1024;
 /// How often one socket is read in a turn, so that a flood leaves others theirs.
 const MOST_READS: usize = 16;
 /// How long a client that does not read may keep others from answers on the same session.
@@ -612,7 +614,9 @@ impl Worker {
     fn has_enough_of(&self, id: ClientId) -> bool {
         let Some(client) = self.clients.get(id.place) else { return false };
         let session = client.owned.and_then(|place| self.sessions.get(place));
+        let queued: usize = client.queue.iter().map(|unit| unit.bytes).sum();
         client.queue.len() >= MOST_QUEUED
+            || queued > MOST_UNREAD
             || client.answers.len() > MOST_UNREAD
             || session.is_some_and(|session| session.unsent() > MOST_UNREAD)
             || client.carry.len() > MOST_UNREAD && self.may_yet_copy_in(id)
@@ -1110,6 +1114,11 @@ impl Worker {
         let settled = client.in_flight == 0 && client.queue.is_empty();
         let (statements, registry) = (&mut client.statements, &mut self.registry);
         let taken = client.gatherer.take(tag, body, statements, registry, redefined, settled);
+        if client.statements.bytes() > MOST_PREPARED {
+            let what = "the prepared statements of this connection take more than 64 MiB";
+            let hint = Some("Deallocate those that are not used any more.");
+            return self.refuse(id, &Refusal { hint, ..Refusal::fatal("53200", what) });
+        }
         match taken {
             Ok(None) => {}
             Ok(Some(unit)) => {

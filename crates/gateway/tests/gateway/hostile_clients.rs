@@ -61,6 +61,21 @@ async fn what_a_server_ends_sessions_for_does_not_reach_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn prepared_statements_of_a_client_are_bounded_in_bytes() {
+    let testbed = Testbed::new(&[], |_| {});
+    let mut bytes = Vec::new();
+    for number in 0..70 {
+        let body = format!("s{number}\0SELECT '{number}{}'\0\0\0", "x".repeat(1_000_000));
+        bytes.push(b'P');
+        bytes.extend((body.len() as u32 + 4).to_be_bytes());
+        bytes.extend(body.as_bytes());
+        bytes.extend(b"S\0\0\0\x04");
+    }
+    let said = tokio::task::block_in_place(|| told(testbed.port(), &bytes));
+    assert!(said.contains("C53200") && said.contains("64 MiB"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_cancels_in_vain_cancels_again() {
     let testbed = Testbed::new(&[], |_| {});
     let client = testbed.client().await;

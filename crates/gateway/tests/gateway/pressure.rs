@@ -114,3 +114,32 @@ async fn what_is_copied_before_the_server_asks_for_it_is_not_lost() {
         assert_eq!(count.get::<_, i64>(0), rows);
     }
 }
+
+/// Bytes that are taken of a client before nothing more of it is, for a second.
+fn taken(mut stream: TcpStream, bytes: &[u8]) -> usize {
+    stream.set_nonblocking(true).expect("set");
+    let (mut sent, mut in_vain) = (0, 0);
+    while sent < bytes.len() && in_vain < 200 {
+        match stream.write(&bytes[sent..]) {
+            Ok(count) => (sent, in_vain) = (sent + count, 0),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                in_vain += 1;
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(error) => panic!("it is not disconnected: {error}"),
+        }
+    }
+    sent
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_waits_behind_a_statement_is_bounded_in_bytes() {
+    let testbed = Testbed::new(&[], |_| {});
+    let client = asking(testbed.port(), "SELECT pg_sleep(600)");
+    let text = format!("SELECT '{}'", "x".repeat(4_000_000));
+    let length = (text.len() as u32 + 5).to_be_bytes();
+    let query = [b"Q", &length[..], text.as_bytes(), b"\0"].concat();
+    let all = query.repeat(20);
+    let taken = tokio::task::block_in_place(|| taken(client, &all));
+    assert!(taken < all.len() / 2, "{taken} of {}", all.len());
+}
