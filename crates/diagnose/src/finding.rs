@@ -82,6 +82,13 @@ impl Finding {
         self
     }
 
+    /// Says in which stretch of the measured window it was seen, where that is not all of it.
+    #[must_use]
+    pub fn within(mut self, stretch: Window) -> Self {
+        self.window = stretch;
+        self
+    }
+
     /// Names the finding whose consequence this is.
     #[must_use]
     pub fn caused_by(mut self, parent: DiagnosisId) -> Self {

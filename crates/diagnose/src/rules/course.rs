@@ -81,6 +81,7 @@ fn cliff(reading: &Reading) -> Option<Finding> {
                 -100.0 * change
             ),
         )
+        .within(low)
         .seen([
             Evidence::new(source, "before", Value::Count(worst.before)).per(crate::Per::Second),
             Evidence::new(source, "after", Value::Count(worst.after)).per(crate::Per::Second),
@@ -119,10 +120,7 @@ fn cliff(reading: &Reading) -> Option<Finding> {
 /// Work a second over the window, each with its moment: as the clients saw it or, where
 /// they are not in the record, by the server's commits.
 fn course(reading: &Reading) -> Vec<(Timestamp, f64)> {
-    let seen: Vec<(Timestamp, f64)> = intervals_inside(reading.record, reading.window)
-        .filter(|i| !i.length.is_zero())
-        .map(|i| (i.start, transactions(i) as f64 / i.length.as_secs_f64()))
-        .collect();
+    let seen = seen_by_clients(reading);
     if !seen.is_empty() {
         return seen;
     }
@@ -132,6 +130,14 @@ fn course(reading: &Reading) -> Vec<(Timestamp, f64)> {
             let after = Duration::try_from_secs_f64(at).ok()?;
             Some((reading.window.start.plus(after), rate))
         })
+        .collect()
+}
+
+/// Transactions a second over the window as the clients saw them, each with its moment.
+fn seen_by_clients(reading: &Reading) -> Vec<(Timestamp, f64)> {
+    intervals_inside(reading.record, reading.window)
+        .filter(|i| !i.length.is_zero())
+        .map(|i| (i.start, transactions(i) as f64 / i.length.as_secs_f64()))
         .collect()
 }
 
@@ -248,17 +254,18 @@ fn suspects(reading: &Reading, after: Window) -> Vec<Suspect> {
 /// D49: throughput still rises when the window ends.
 fn warm_up(reading: &Reading) -> Option<Finding> {
     let load = reading.summary.load.as_ref()?;
-    let rates: Vec<f64> = intervals_inside(reading.record, reading.window)
-        .filter(|i| !i.length.is_zero())
-        .map(|i| transactions(i) as f64 / i.length.as_secs_f64())
-        .collect();
+    let course = seen_by_clients(reading);
+    let rates: Vec<f64> = course.iter().map(|(_, rate)| *rate).collect();
     let third = rates.len() / 3;
-    let rising = match load.steadiness.as_ref()? {
+    let end = reading.window.end;
+    let (rising, until) = match load.steadiness.as_ref()? {
         // Steady in the end, after a part of the window that is too long to be nothing.
-        SteadyState::Steady { from } => *from >= third,
-        SteadyState::NotSteady { why: Unsteady::StillWarming } => true,
-        SteadyState::NotSteady { why: Unsteady::Drifting { change } } => change.center > 0.0,
-        SteadyState::NotSteady { .. } => false,
+        SteadyState::Steady { from } => {
+            (*from >= third, course.get(*from).map_or(end, |(at, _)| *at))
+        }
+        SteadyState::NotSteady { why: Unsteady::StillWarming } => (true, end),
+        SteadyState::NotSteady { why: Unsteady::Drifting { change } } => (change.center > 0.0, end),
+        SteadyState::NotSteady { .. } => (false, end),
     };
     let first = mean(rates.get(..third)?)?;
     let last = mean(rates.get(rates.len() - third..)?)?;
@@ -278,6 +285,7 @@ fn warm_up(reading: &Reading) -> Option<Finding> {
                      run is warm-up, and its figures describe no state that lasts."
                 ),
             )
+            .within(Window { end: until, ..reading.window })
             .seen([
                 Evidence::new("driver", "first third", Value::Count(first)).per(crate::Per::Second),
                 Evidence::new("driver", "last third", Value::Count(last)).per(crate::Per::Second),

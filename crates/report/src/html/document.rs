@@ -280,7 +280,7 @@ impl Page {
                     let class = if field.code { " class=\"mono\"" } else { "" };
                     self.put(format_args!(
                         "<tr>{name}<td{class}>{}{}</td></tr>",
-                        text(&field.value),
+                        linked(&field.value, &field.link),
                         muted(field.note.as_deref())
                     ));
                 }

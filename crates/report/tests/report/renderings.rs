@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use walwright_diagnose::findings;
+use walwright_diagnose::{DiagnosisId, Finding, findings};
 use walwright_record::{
     LoadInterval, PhaseName, Record, RunHeader, RunId, RunState, Schedule, Source, Timestamp,
     Warning, WarningCode,
@@ -127,6 +127,20 @@ fn a_diagnosis_tells_each_finding_with_its_evidence() {
     insta::assert_snapshot!("diagnosis_terminal", text);
     let longest = text.lines().map(|line| line.chars().count()).max().unwrap();
     assert!(longest <= 80, "{longest} columns:\n{text}");
+}
+
+#[test]
+fn a_finding_with_a_moment_leads_to_it_on_the_timeline() {
+    let report = RunReport::new(record_of(60));
+    let window = report.record.window().unwrap();
+    let (of_a_moment, of_all): (Vec<&Finding>, Vec<&Finding>) =
+        report.diagnosis.findings.iter().partition(|finding| finding.window != window);
+    assert_eq!(of_a_moment.iter().map(|of| of.id).collect::<Vec<_>>(), [DiagnosisId::D35]);
+    assert!(of_all.len() > 3, "{of_all:?}");
+    let page = markup(report.document());
+    let (from, to) = (WARM_UP + 24, WARM_UP + 39);
+    assert!(page.contains(&format!("href=\"#mark={from}.0,{to}.0\"")), "not marked: {page}");
+    assert_eq!(page.matches("#mark=").count(), 1, "the others have no moment");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::{Case, case, commands, found, problems};
 use crate::DiagnosisId::{
     D35, D36, D37, D39, D42, D44, D45, D46, D47, D48, D49, D50, D51, D52, D56, D57, D58,
 };
-use crate::Kind;
+use crate::{Diagnosis, Kind};
 
 fn plain() -> Case {
     case(8, 1_000).waits(&[("active", "", "", 6.0)])
@@ -283,6 +283,27 @@ fn a_dip_costs_what_it_lasts() {
     // 60 % of 15 of 60 seconds.
     let share = finding.impact.as_ref().unwrap().share.center;
     assert!((share - 0.15).abs() < 0.01, "{share}");
+}
+
+#[test]
+fn a_finding_of_the_course_says_in_which_stretch_it_was_seen() {
+    let sway = |s: u32| (s % 3) as usize * 10;
+    let stretch = |diagnosis: &Diagnosis, id| {
+        let window = found(diagnosis, id).window;
+        let at = |moment: walwright_record::Timestamp| {
+            moment.seconds_from(walwright_testing::second(0.0))
+        };
+        (at(window.start), at(window.end))
+    };
+    let dip = course(|s| if (30..45).contains(&s) { 400 } else { 1_000 } + sway(s)).diagnose();
+    assert_eq!(stretch(&dip, D35), (30.0, 45.0));
+    let cliff = course(|s| if s < 30 { 1_000 } else { 400 } + sway(s)).diagnose();
+    assert_eq!(stretch(&cliff, D35), (30.0, 70.0));
+    let level_in_the_end = course(|s| 500 + s.min(40) as usize * 15 + sway(s)).diagnose();
+    let (from, to) = stretch(&level_in_the_end, D49);
+    assert!(from == 10.0 && (35.0..50.0).contains(&to), "{from} to {to}");
+    let rises = course(|s| 500 + s as usize * 10).diagnose();
+    assert_eq!(stretch(&rises, D49), (10.0, 70.0));
 }
 
 #[test]
