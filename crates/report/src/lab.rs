@@ -31,6 +31,8 @@ pub struct RunRow<'a> {
     pub course: Vec<f64>,
     /// Its warnings.
     pub warnings: u32,
+    /// What a person noted of it, in the order of their moments.
+    pub notes: &'a [String],
 }
 
 /// A column that a list of runs can be ordered by.
@@ -107,9 +109,10 @@ pub fn run_list(rows: &[RunRow<'_>], said: &str, order: impl Fn(RunOrder) -> Str
         .map(|by| Column { link: Some(order(by)), ..by.column() })
         .collect();
     columns.insert(4, Column::text("throughput over time"));
+    columns.push(Column::text("notes"));
     let latency = |seconds: f64| format::latency(Duration::from_secs_f64(seconds));
     let row = |row: &RunRow<'_>| {
-        let RunRow { run, headline, course, warnings } = row;
+        let RunRow { run, headline, course, warnings, notes } = row;
         let number = |value: Option<String>| Cell::from(value.unwrap_or_default());
         let state = Cell {
             is_better: (run.state == RunState::Failed).then_some(false),
@@ -132,10 +135,19 @@ pub fn run_list(rows: &[RunRow<'_>], said: &str, order: impl Fn(RunOrder) -> Str
             number(headline.map(|of| latency(of.p99))),
             number((*warnings > 0).then(|| warnings.to_string())),
             Cell::from(run.label.clone().unwrap_or_default()),
+            noted(notes),
         ]
     };
     let table = Table { columns, rows: rows.iter().map(row).collect() };
     list("Runs", said.to_owned(), table)
+}
+
+/// The first words of a run's notes, which unfold to all of them.
+fn noted(notes: &[String]) -> Cell {
+    /// Letters that a list shows of them.
+    const SHOWN: usize = 40;
+    let all = notes.join(" · ");
+    Cell { short: words::cut(&all, SHOWN), ..Cell::from(all) }
 }
 
 /// Experiments as a page.

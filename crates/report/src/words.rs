@@ -488,6 +488,12 @@ pub(crate) fn sqlstate(code: &str) -> &'static str {
     }
 }
 
+/// The beginning of a text longer than `most` characters, ending in an ellipsis.
+pub(crate) fn cut(text: &str, most: usize) -> Option<String> {
+    let (end, _) = text.char_indices().nth(most)?;
+    Some(format!("{}…", text[..end].trim_end()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -516,5 +522,11 @@ mod tests {
     fn side_measures_are_named_in_words() {
         assert_eq!(side_measure("empty query"), "Empty query");
         assert_eq!(side_measure("connect_time"), "Connect time");
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        assert_eq!(cut("SELECT 1", 20), None);
+        assert_eq!(cut("ääääää", 3).as_deref(), Some("äää…"));
     }
 }

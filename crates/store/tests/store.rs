@@ -135,6 +135,7 @@ fn a_run_is_followed_while_it_is_written() {
     store.relabel(&id, Some("after the fix")).unwrap();
     let note = Event { at: ORIGIN, kind: "note".to_owned(), text: "here".to_owned() };
     store.add_event(&id, &note).unwrap();
+    assert_eq!(store.notes().unwrap(), BTreeMap::from([(id.0.clone(), vec!["here".to_owned()])]));
     assert_eq!(store.written_by(std::process::id(), ORIGIN).unwrap(), std::slice::from_ref(&id));
     writer.finish(RunState::Complete, ORIGIN.plus(Duration::from_secs(4)), None).unwrap();
     following.read().unwrap();

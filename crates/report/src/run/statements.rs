@@ -3,8 +3,8 @@
 use walwright_figures::{CpuSource, Statement, StatementCpu, Summary};
 
 use crate::document::{Block, Cell, Column, Reach, Section, Table};
-use crate::format;
 use crate::svg::Ink;
+use crate::{format, words};
 
 /// Characters of a statement that a table shows; the whole text unfolds.
 const SHORT: usize = 170;
@@ -100,12 +100,12 @@ fn missing(summary: &Summary) -> String {
 fn row(of: &Statement, share: Option<f64>, largest: f64, ink: Ink) -> Vec<Cell> {
     let known = |value: Option<String>| Cell::from(value.unwrap_or_else(|| "–".to_owned()));
     let text = match &of.query {
-        Some(query) => cut(query.trim(), LONGEST).unwrap_or_else(|| query.trim().to_owned()),
+        Some(query) => words::cut(query.trim(), LONGEST).unwrap_or_else(|| query.trim().to_owned()),
         None => format!("query {} (this role may not see its text)", of.query_id),
     };
     let width = share.filter(|_| largest > 0.0).map_or(0.0, |share| 100.0 * share / largest);
     vec![
-        Cell { short: cut(&text, SHORT), ..Cell::from(text) },
+        Cell { short: words::cut(&text, SHORT), ..Cell::from(text) },
         Cell { bar: Some((width, ink)), ..known(share.map(format::percent)) },
         known(of.cpu_share.map(format::percent)),
         format::about(of.calls).into(),
@@ -115,21 +115,4 @@ fn row(of: &Statement, share: Option<f64>, largest: f64, ink: Ink) -> Vec<Cell> 
         known(of.wal_bytes_per_call.map(format::bytes)),
         known(of.rows_per_call.map(format::number)),
     ]
-}
-
-/// The beginning of a text longer than `most` characters, ending in an ellipsis.
-fn cut(text: &str, most: usize) -> Option<String> {
-    let (end, _) = text.char_indices().nth(most)?;
-    Some(format!("{}…", text[..end].trim_end()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_statements_are_cut_between_characters() {
-        assert_eq!(cut("SELECT 1", 20), None);
-        assert_eq!(cut("ääääää", 3).as_deref(), Some("äää…"));
-    }
 }

@@ -49,11 +49,12 @@ impl<'a> Choice<'a> {
         address
     }
 
-    /// Whether each word is somewhere in what a list tells of the run.
-    fn fits(&self, run: &RunHeader) -> bool {
+    /// Whether each word is somewhere in what a list tells of the run, or in its notes.
+    fn fits(&self, run: &RunHeader, notes: &[String]) -> bool {
         let label = run.label.as_deref().unwrap_or_default();
         let told = [&run.id.0, run.state.name(), &run.workload, &run.target, label];
-        let told = told.join(" ").to_lowercase();
+        let notes = notes.iter().map(String::as_str);
+        let told = told.into_iter().chain(notes).collect::<Vec<_>>().join(" ").to_lowercase();
         self.words.to_lowercase().split_whitespace().all(|word| told.contains(word))
     }
 }
@@ -65,7 +66,9 @@ impl Pages {
         let choice = Choice::of(asked);
         let mut runs = store.runs().map_err(|error| refused(&error))?;
         let all = runs.len();
-        runs.retain(|run| choice.fits(run));
+        let notes = store.notes().map_err(|error| refused(&error))?;
+        let notes = |run: &RunHeader| notes.get(&run.id.0).map(Vec::as_slice).unwrap_or_default();
+        runs.retain(|run| choice.fits(run, notes(run)));
         let headlines = store.headlines().map_err(|error| refused(&error))?;
         let warnings = store.warning_counts().map_err(|error| refused(&error))?;
         runs.sort_by(|a, b| {
@@ -82,6 +85,7 @@ impl Pages {
                 headline: headlines.get(&run.id.0),
                 course: self.course(&store, run),
                 warnings: warnings.get(&run.id.0).copied().unwrap_or(0),
+                notes: notes(run),
             })
             .collect();
         let mut said = format::counted(all as u64, "run");

@@ -4,8 +4,9 @@
 use std::path::Path;
 
 use walwright_record::journal::{Entry, Machine};
-use walwright_store::Lab;
+use walwright_record::{Event, RunId};
 use walwright_store::journal::Journal;
+use walwright_store::{Lab, Store};
 use walwright_testing::browser::{Browser, Screen, Tab, axe};
 
 use crate::fixture::{Rules, Served, TOKEN, begin, keep, lab, record};
@@ -62,6 +63,10 @@ fn everybody_can_use_every_page_in_light_and_dark() {
     let [a, b] = ["20260922-000000-abc", "20260922-000001-abd"];
     keep(lab, &record(a, Some("before the fix"), 100));
     keep(lab, &record(b, None, 90));
+    let at = walwright_testing::second(10.0);
+    let text = "a note that is longer than a list of runs has room for".to_owned();
+    let note = Event { at, kind: "note".to_owned(), text };
+    Store::open(lab).unwrap().add_event(&RunId(b.to_owned()), &note).unwrap();
     let live = record("20260922-000002-abe", Some("under way"), 100);
     let mut writer = begin(lab, &live);
     for interval in &live.intervals[..10] {

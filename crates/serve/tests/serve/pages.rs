@@ -3,6 +3,8 @@
 use std::io::Read;
 
 use flate2::read::GzDecoder;
+use walwright_record::{Event, RunId};
+use walwright_store::Store;
 
 use crate::fixture::{Rules, Served, TOKEN, keep, lab, record};
 
@@ -26,6 +28,26 @@ fn runs_are_listed_searched_and_ordered() {
     let text = served.get("/").text();
     assert!(text.contains("class=\"sparkline\""), "{text}");
     assert!(served.get("/?q=nothing+like+it").text().contains("0 of 2 runs"));
+
+    // What was noted of a run stands in its row and is searched.
+    let noted = RunId("20260922-000000-abc".to_owned());
+    let long = "the disk of the neighbour failed here, and its array was rebuilt for an hour";
+    let store = Store::open(lab.path()).unwrap();
+    for (second, text) in [(20.0, long), (10.0, "who else is here?")] {
+        let at = walwright_testing::second(second);
+        let note = Event { at, kind: "note".to_owned(), text: text.to_owned() };
+        store.add_event(&noted, &note).unwrap();
+    }
+    let (first, second) = order("/?q=Neighbour");
+    assert!(first.is_some() && second.is_none());
+    let (first, second) = order("/?q=rebuilt+before");
+    assert!(first.is_some() && second.is_none(), "in a note and in the label");
+    let text = served.get("/").text();
+    assert!(
+        text.contains("<summary>who else is here? · the disk of the neig…</summary>"),
+        "{text}"
+    );
+    assert!(text.contains(&format!("who else is here? · {long}")), "{text}");
     assert_eq!(served.get("/runs/latest").header("location"), Some("/runs/20260922-000001-abd"));
     assert_eq!(served.get("/runs/nothing").status, 404);
     for path in ["/experiments", "/tunes", "/journal"] {

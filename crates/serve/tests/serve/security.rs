@@ -2,6 +2,9 @@
 
 use std::io::{Read, Write};
 
+use walwright_record::Event;
+use walwright_store::Store;
+
 use crate::fixture::{Rules, Served, TOKEN, keep, lab, record};
 
 const HOSTILE: &str = "<script>alert(1)</script><img src=x onerror=alert(2)>\" onmouseover=\"a()";
@@ -88,12 +91,12 @@ fn nothing_is_done_without_the_token() {
         // Started without --allow-actions, nobody may.
         assert_eq!(closed.post(path, &bearer(TOKEN), "label=x").status, 403, "{path}");
     }
-    let kept = walwright_store::Store::open(lab.path()).unwrap().find("latest").unwrap();
+    let kept = Store::open(lab.path()).unwrap().find("latest").unwrap();
     assert_eq!(kept.label, None);
     let right = format!("Authorization: Bearer {TOKEN}\r\n");
     let answered = open.post("/runs/20260922-000000-abc/label", &right, "label=after+the+fix");
     assert_eq!(answered.status, 303, "{}", answered.text());
-    let kept = walwright_store::Store::open(lab.path()).unwrap().find("latest").unwrap();
+    let kept = Store::open(lab.path()).unwrap().find("latest").unwrap();
     assert_eq!(kept.label.as_deref(), Some("after the fix"));
 }
 
@@ -149,6 +152,9 @@ fn hostile_words_are_text_on_every_page() {
     hostile.header.command = format!("walwright run -l '{HOSTILE}'");
     keep(lab.path(), &hostile);
     keep(lab.path(), &record("20260922-000001-abd", Some(HOSTILE), 90));
+    let at = hostile.window().unwrap().start;
+    let note = Event { at, kind: "note".to_owned(), text: HOSTILE.to_owned() };
+    Store::open(lab.path()).unwrap().add_event(&hostile.header.id, &note).unwrap();
     let served = Served::start(lab.path(), Rules::default());
     let query: String = "%22%3E%3Cscript%3Ealert(3)%3C/script%3E".to_owned();
     for path in [

@@ -21,6 +21,24 @@ impl Store {
         })
     }
 
+    /// What a person noted of each run that has notes, in the order of their moments.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn notes(&self) -> Result<BTreeMap<String, Vec<String>>, StoreError> {
+        self.query(|c| {
+            let mut statement = c.prepare(
+                "SELECT run_id, text FROM event WHERE kind = 'note' ORDER BY run_id, at_us",
+            )?;
+            let mut rows = statement.query([])?;
+            let mut notes: BTreeMap<String, Vec<String>> = BTreeMap::new();
+            while let Some(row) = rows.next()? {
+                notes.entry(row.get(0)?).or_default().push(row.get(1)?);
+            }
+            Ok(notes)
+        })
+    }
+
     /// Transactions a second in about `points` intervals of a run, which lie evenly over it.
     /// One that cannot be read is left out.
     ///
