@@ -517,6 +517,8 @@
     };
 
     // The map of latencies.
+    const MAP = { id: 'map', title: 'Latency map' };
+    const edge = (row) => data.map.lowest * 10 ** (row / data.map.per_decade);
     const SHADES = 6;
     const drawMap = () => {
       const { map } = data;
@@ -542,7 +544,6 @@
           if (count) { cells.push([c, begin, count]); most = Math.max(most, count); }
         }
       }
-      const edge = (row) => map.lowest * 10 ** (row / map.per_decade);
       const low = least < Infinity ? edge(least) / 1.1 : 1e-3, high = least < Infinity ? edge(highest) * 1.1 : 1;
       const per = (bottom - top) / Math.log(high / low);
       const y = (value) => bottom - Math.log(clamp(value, low, high) / low) * per;
@@ -577,7 +578,6 @@
     };
     // The latency under which a share of the counts stay; inside a row they lie evenly by ratio.
     const percentileOf = (columns, p) => {
-      const { map } = data;
       let first = Infinity, last = 0, total = 0;
       for (const [row, counts] of columns) if (counts.length) { first = Math.min(first, row); last = Math.max(last, row + counts.length); }
       if (first === Infinity) return NaN;
@@ -585,10 +585,10 @@
       for (const [row, counts] of columns) counts.forEach((n, i) => { sums[row - first + i] += n; total += n; });
       let left = p / 100 * total;
       for (let i = 0; i < sums.length; i += 1) {
-        if (sums[i] >= left && sums[i] > 0) return map.lowest * 10 ** ((first + i + left / sums[i]) / map.per_decade);
+        if (sums[i] >= left && sums[i] > 0) return edge(first + i + left / sums[i]);
         left -= sums[i];
       }
-      return map.lowest * 10 ** (last / map.per_decade);
+      return edge(last);
     };
     const columnsIn = (from, to) => {
       const { map } = data;
@@ -644,7 +644,8 @@
       rough.delete(id);
       coarse = false;
       const panel = panels.find((panel) => panel.id === id);
-      if (panel) { drawPanel(panel); tools(panel); } else drawMap();
+      if (panel) drawPanel(panel); else drawMap();
+      tools(panel || MAP);
       if (coarse || extent) rough.add(id);
       if (!moving) show(pointing ?? view.at, id);
     };
@@ -869,8 +870,21 @@
     };
     const unitOf = (panel) => ({ rate: 'per second', seconds: 'seconds', bytes: 'bytes per second', share: 'fraction', count: panel.of })[panel.unit];
     const field = (name) => (/[",\n\r]/.test(name) ? `"${name.replace(/"/g, '""')}"` : name);
-    const csv = (panel) => [['seconds', ...tracksOf(panel)[1].map((track) => field(`${track.name} (${unitOf(panel)})`))], ...rowsOf(panel)].map((row) => row.map((cell) => cell ?? '').join(',')).join('\n') + '\n';
+    // What of the map is in view: the middle of each column, the ends of each row, and how many.
+    const CELL = ['seconds', 'longer than (seconds)', 'up to (seconds)', 'transactions'];
+    const cells = () => {
+      const [from, to] = range(), { map } = data;
+      const rounded = (value) => Number(value.toPrecision(6));
+      return map.columns.flatMap(([row, counts], c) => {
+        const begin = map.from + c * map.column;
+        if (begin + map.column <= from || begin >= to) return [];
+        return counts.flatMap((count, i) => (count ? [[rounded(begin + map.column / 2), rounded(edge(row + i)), rounded(edge(row + i + 1)), count]] : []));
+      });
+    };
+    const lines = (panel) => (panel === MAP ? [CELL, ...cells()] : [['seconds', ...tracksOf(panel)[1].map((track) => field(`${track.name} (${unitOf(panel)})`))], ...rowsOf(panel)]);
+    const csv = (panel) => lines(panel).map((row) => row.map((cell) => cell ?? '').join(',')).join('\n') + '\n';
     const json = (panel) => {
+      if (panel === MAP) return JSON.stringify({ page: document.title, panel: panel.title, from: range()[0], to: range()[1], heads: CELL, cells: cells() });
       const rows = rowsOf(panel);
       const tracks = tracksOf(panel)[1].map((track, i) => ({ name: track.name, points: rows.filter((row) => row[i + 1] !== null).map((row) => [row[0], row[i + 1]]) }));
       return JSON.stringify({ page: document.title, panel: panel.title, unit: unitOf(panel), from: range()[0], to: range()[1], tracks });
@@ -936,16 +950,17 @@
     };
     const tools = (panel) => {
       const { figure } = figures[panel.id];
-      const stack = panel.marks === 'stack';
       let row = one('.give', figure);
       if (!row) {
         const of = (text, act, label) => button(text, act, { 'aria-label': `${panel.title}: ${label}` });
         row = make('span', { class: 'give screen' });
-        if (!stack) row.append(button('Log', () => { if (view.log.has(panel.id)) view.log.delete(panel.id); else view.log.add(panel.id); set({}); }, { class: 'log', 'aria-label': `${panel.title}: logarithmic scale` }));
-        const numbers = of('Table', () => numbers.setAttribute('aria-expanded', String(table(panel))), 'as a table');
-        numbers.setAttribute('aria-expanded', 'false');
-        row.append(numbers,
-          of('CSV', () => copy(csv(panel), `${panel.title} was copied as CSV.`), 'copy as CSV'),
+        if (panel !== MAP && panel.marks !== 'stack') row.append(button('Log', () => { if (view.log.has(panel.id)) view.log.delete(panel.id); else view.log.add(panel.id); set({}); }, { class: 'log', 'aria-label': `${panel.title}: logarithmic scale` }));
+        if (panel !== MAP) {
+          const numbers = of('Table', () => numbers.setAttribute('aria-expanded', String(table(panel))), 'as a table');
+          numbers.setAttribute('aria-expanded', 'false');
+          row.append(numbers);
+        }
+        row.append(of('CSV', () => copy(csv(panel), `${panel.title} was copied as CSV.`), 'copy as CSV'),
           of('JSON', () => copy(json(panel), `${panel.title} was copied as JSON.`), 'copy as JSON'),
           of('SVG', () => save(new Blob([picture(panel)[0]], { type: 'image/svg+xml' }), fileName(panel, 'svg')), 'download as SVG'),
           of('PNG', () => png(panel), 'download as PNG'));
@@ -1112,7 +1127,7 @@
       set: (change) => load().then(() => set(change)),
       view: () => ({ ...view, solo: [...view.solo], log: [...view.log], range: data && range() }),
       compare: (from, to) => compare(from, to).map(({ panel, track, within, rest, moved }) => ({ panel: panel.id, track: track.name, within, rest, moved })),
-      text: (id, kind) => { const panel = panels.find((p) => p.id === id); return kind === 'csv' ? csv(panel) : kind === 'json' ? json(panel) : picture(panel)[0]; },
+      text: (id, kind) => { const panel = [MAP, ...panels].find((p) => p.id === id); return kind === 'csv' ? csv(panel) : kind === 'json' ? json(panel) : picture(panel)[0]; },
       drawAll,
       percentile: (p) => percentileOf(columnsIn(...(data.window || [data.from, data.to])), p),
     };

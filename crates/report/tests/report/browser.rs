@@ -147,6 +147,11 @@ fn a_file_is_zoomed_pointed_at_marked_and_taken_from() {
     let changed = tab.value(&format!("walwright.sheet.compare({begin}, {}).length", begin + 12.0));
     assert!(number(&changed) > 3.0 && quiet == 0, "{quiet} and {changed}");
 
+    // A finding that was seen in a part of the run marks that part.
+    tab.value("document.querySelector('a[href^=\"#mark=\"]').click()");
+    let marked = format!("String(walwright.sheet.view().mark) === '{begin},{}'", begin + 15.0);
+    tab.until(&marked);
+
     // A pan moves what was drawn; once the view rests it is drawn as if it had been opened there.
     let drawn = "['wal', 'map'].map((id) => document.querySelector(`svg[data-panel=${id}]`).firstElementChild.outerHTML).join('') + document.querySelector('svg[data-panel=map]').innerHTML";
     let paths = tab.value(
@@ -188,6 +193,8 @@ fn a_file_is_zoomed_pointed_at_marked_and_taken_from() {
     tab.value("new Promise((done) => requestAnimationFrame(() => setTimeout(done))).then(() => walwright.sheet.drawAll())");
     assert_eq!(tab.value(drawn), panned);
     tab.value("walwright.sheet.set({ zoom: null })");
+    // A legend that is drawn anew under the pointer is not clicked.
+    tab.value("new Promise((done) => requestAnimationFrame(() => setTimeout(done))).then(() => walwright.sheet.drawAll())");
 
     // One line alone, another scale, any percentile; a link keeps them.
     tab.click("svg[data-panel=latency] .legend[data-track='2']");
@@ -231,31 +238,47 @@ fn a_file_is_zoomed_pointed_at_marked_and_taken_from() {
     .unwrap();
     assert_eq!((&copied["unit"], &copied["tracks"][0]["name"]), (&json!("seconds"), &json!("p99")));
 
+    // So is what the map of latencies counts.
+    let csv = tab.value("walwright.sheet.text('map', 'csv')");
+    let csv = csv.as_str().unwrap();
+    let heads = "seconds,longer than (seconds),up to (seconds),transactions";
+    assert_eq!(csv.lines().next(), Some(heads));
+    let counted = csv.lines().skip(1).map(|line| line.rsplit(',').next().unwrap());
+    let counted: u64 = counted.map(|count| count.parse::<u64>().unwrap()).sum();
+    let latencies = report.record.intervals.iter().flat_map(|interval| &interval.scripts);
+    assert_eq!(counted, latencies.map(|script| script.latency.count()).sum::<u64>());
+    let copied = tab.value("walwright.sheet.text('map', 'json')");
+    let copied: Value = serde_json::from_str(copied.as_str().unwrap()).unwrap();
+    assert_eq!(copied["panel"], "Latency map");
+    assert_eq!(copied["cells"].as_array().unwrap().len(), csv.lines().count() - 1);
+
     // Pictures to take away stand alone.
     let kept = tempfile::tempdir().unwrap();
     tab.downloads(kept.path());
-    for (at, kind) in [(4, "svg"), (5, "png")] {
+    let give = ["throughput", "map"].map(|panel| ["svg", "png"].map(|kind| (panel, kind))).concat();
+    for (panel, kind) in give {
         tab.click(&format!(
-            "figure:has(svg[data-panel=throughput]) .give button:nth-of-type({})",
-            at + 1
+            "figure:has(svg[data-panel={panel}]) .give button[aria-label$='download as {}']",
+            kind.to_uppercase()
         ));
         let name = tab.downloaded();
-        assert!(name.ends_with(&format!("-throughput.{kind}")), "{name}");
+        assert!(name.ends_with(&format!("-{panel}.{kind}")), "{name}");
     }
-    let files: Vec<Vec<u8>> = ["svg", "png"]
-        .map(|kind| {
-            let file = std::fs::read_dir(kept.path()).unwrap().flatten().map(|entry| entry.path());
-            let mut file = file.filter(|path| path.extension().is_some_and(|e| e == kind));
-            std::fs::read(file.next().unwrap()).unwrap()
-        })
-        .into();
-    let svg = String::from_utf8(files[0].clone()).unwrap();
-    assert!(
-        svg.contains("xmlns=\"http://www.w3.org/2000/svg\"") && !svg.contains("class="),
-        "{svg}"
-    );
-    assert!(svg.contains("rgb(") && !svg.contains("var("), "colours are written out");
-    assert!(files[1].starts_with(b"\x89PNG") && files[1].len() > 10_000, "{}", files[1].len());
+    for panel in ["throughput", "map"] {
+        let [svg, png] = ["svg", "png"].map(|kind| {
+            let end = format!("-{panel}.{kind}");
+            let mut files = std::fs::read_dir(kept.path()).unwrap().flatten();
+            let file = files.find(|file| file.file_name().to_string_lossy().ends_with(&end));
+            std::fs::read(file.unwrap().path()).unwrap()
+        });
+        let svg = String::from_utf8(svg).unwrap();
+        assert!(
+            svg.contains("xmlns=\"http://www.w3.org/2000/svg\"") && !svg.contains("class="),
+            "{svg}"
+        );
+        assert!(svg.contains("rgb(") && !svg.contains("var("), "colours are written out");
+        assert!(png.starts_with(b"\x89PNG") && png.len() > 10_000, "{panel}: {}", png.len());
+    }
 
     // On paper nothing can be clicked.
     tab.call("Emulation.setEmulatedMedia", &json!({"media": "print"}));
