@@ -262,7 +262,7 @@ fn heads(judged: &[&Judged]) -> impl Iterator<Item = Column> {
 }
 
 fn means(cells: &[StudyCell], judged: &[&Judged]) -> Table {
-    let columns = [Column::text("")].into_iter().chain(heads(judged)).collect();
+    let columns = [Column::text("Mean")].into_iter().chain(heads(judged)).collect();
     let row = |cell: &StudyCell| {
         let name = match cell.is_repeat {
             true => format!("{} again", cell.label),

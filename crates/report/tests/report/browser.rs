@@ -4,11 +4,12 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use walwright_cost::{Capacity, Cost, Machine, PriceList, Terms, smaller};
 use walwright_record::{Event, Record, RunState};
 use walwright_report::html::{Links, POLICY, SCRIPT, STYLE};
 use walwright_report::{
-    GatewayPin, GatewayPool, GatewaySeen, JobRow, RunReport, Spread, comparison, experiment,
-    format, gateway, job, scaling, storage, tune_document,
+    Document, GatewayPin, GatewayPool, GatewaySeen, JobRow, RunReport, Spread, comparison, cost,
+    experiment, format, gateway, job, scaling, storage, tune_document, with_proofs,
 };
 use walwright_testing::browser::{Browser, Screen, Tab, axe};
 use walwright_testing::site::Site;
@@ -400,6 +401,22 @@ fn everybody_can_use_a_page() {
     }
 }
 
+/// What two runs cost, and whether cheaper instances would do.
+fn priced() -> Document {
+    let prices = PriceList::read(walwright_cost::EXAMPLE).unwrap();
+    let instance = Some("db.example.4xlarge");
+    let cost_of = |name: &str, seconds| {
+        let report = RunReport::new(record_of(seconds));
+        let machine = Machine::of(&report.record);
+        let capacity = Capacity::of(name.to_owned(), &[report.summary], None, &[machine]).unwrap();
+        let terms = Terms { utilisation: 0.6, rate: None };
+        Cost::of(capacity, &prices, instance, terms).unwrap()
+    };
+    let mut costs = [cost_of("before", 20), cost_of("after the fix", 30)];
+    smaller(&mut costs, &prices, instance);
+    cost(&costs, &prices)
+}
+
 #[test]
 fn everybody_can_use_the_other_pages() {
     let (Some(axe), Some(mut browser)) = (axe(), Browser::start()) else { return };
@@ -422,6 +439,8 @@ fn everybody_can_use_the_other_pages() {
         state: "It goes on.".to_owned(),
         failed: false,
     };
+    let proofs = experiments::outcome().prediction.map(|met| ("20261121-070136-4qz".into(), met));
+    let proofs: Vec<_> = proofs.into_iter().collect();
     let pages = [
         ("comparison", comparison(&comparisons(), true)),
         ("experiment", experiment(&experiments::outcome())),
@@ -430,6 +449,10 @@ fn everybody_can_use_the_other_pages() {
         ("storage", storage(&storages::measurement())),
         ("tune", tune_document(&tuned, &tuned.plan.objective().unwrap())),
         ("gateway", gateway(&seen)),
+        ("study", experiment(&experiments::studied())),
+        ("watched", lists::watched()),
+        ("cost", priced()),
+        ("proven run", with_proofs(RunReport::new(minute()).into_document(), &proofs)),
         ("job", job(&started, &["[ 0.1 s] prepare ...".to_owned()], &[record_of(5).header.id])),
     ];
     for (name, document) in pages {

@@ -206,8 +206,8 @@ fn study() -> Study {
     Study { compared: Some("pool".to_owned()), groups: vec![group] }
 }
 
-#[test]
-fn a_study_has_its_grid_its_limits_and_what_is_noise() {
+/// The same as a study, whose claims are noise, held and not held.
+pub fn studied() -> Outcome {
     let claim = |arm: &str, change: f64| ClaimMet {
         arm: arm.to_owned(),
         text: String::new(),
@@ -219,7 +219,7 @@ fn a_study_has_its_grid_its_limits_and_what_is_noise() {
         held: Some(ClaimHeld::Open),
         durability: "S: safe".to_owned(),
     };
-    let outcome = Outcome {
+    Outcome {
         study: Some(study()),
         claims: vec![
             claim("25 connections, pool 25", 0.004),
@@ -227,8 +227,12 @@ fn a_study_has_its_grid_its_limits_and_what_is_noise() {
             claim("25 connections, pool 50", -0.3),
         ],
         ..outcome()
-    };
-    let document = experiment(&outcome);
+    }
+}
+
+#[test]
+fn a_study_has_its_grid_its_limits_and_what_is_noise() {
+    let document = experiment(&studied());
     let text = document.terminal(&Style { width: 120, ..STYLE }).replace("\n", " ");
     for said in [
         "2 cells against their control: 2 differ beyond noise",

@@ -136,7 +136,7 @@ fn found(day: &Day) -> List {
 }
 
 fn happened(day: &Day) -> List {
-    let mut list = List::new(["When", "What", ""]).titled("What happened");
+    let mut list = List::new(["When", "What", "In words"]).titled("What happened");
     let skipped = day.events.len().saturating_sub(ROWS);
     for of in &day.events[skipped..] {
         list.row([format::moment(of.at), of.kind.words().to_owned(), of.text.clone()]);
