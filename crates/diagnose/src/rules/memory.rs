@@ -15,6 +15,8 @@ const LITTLE: f64 = 0.05;
 /// Share of the memory that the server may promise away: the rest is the kernel's
 /// and the page cache's.
 const PROMISED: f64 = 0.9;
+/// Share of the memory that autovacuum workers may take together.
+const VACUUMS: f64 = 0.125;
 /// Shared memory from which its page tables outgrow the caches of a processor: at
 /// 8 bytes for each 4 kB page, 16 MB for each session.
 const LARGE: f64 = 8.0 * GB;
@@ -117,19 +119,24 @@ fn overcommitted(reading: &Reading) -> Option<Finding> {
         .filter_map(|row| row.number("client_backends"))
         .max_by(f64::total_cmp)
         .or(reading.summary.clients.map(f64::from))?;
-    let promised = shared + sessions * work * hash.max(1.0);
+    let (each, workers) = autovacuum_memory(reading).unwrap_or((0.0, 0.0));
+    let promised = shared + sessions * work * hash.max(1.0) + workers * each;
     if promised < PROMISED * total {
         return None;
     }
     let spare = (0.5 * total - shared).max(0.05 * total);
     let fair = (spare / sessions / hash.max(1.0) / MB).floor().clamp(1.0, 1024.0);
+    let vacuums = match workers * each {
+        0.0 => String::new(),
+        _ => format!(" and {workers:.0} autovacuum workers"),
+    };
     let mut finding = reading
         .finding(
             DiagnosisId::D46,
             Kind::Problem,
             format!(
-                "One hash in each of the {sessions:.0} sessions may take {:.1} GB together with \
-                 shared_buffers; the machine has {:.1} GB.",
+                "One hash in each of the {sessions:.0} sessions{vacuums} may take {:.1} GB \
+                 together with shared_buffers; the machine has {:.1} GB.",
                 promised / GB,
                 total / GB
             ),
@@ -141,6 +148,19 @@ fn overcommitted(reading: &Reading) -> Option<Finding> {
             Evidence::new("pg_stat_activity", "sessions", Value::Count(sessions)),
             Evidence::new("/proc/meminfo or cgroup", "memory", Value::Bytes(total)),
         ]);
+    if workers * each > VACUUMS * total {
+        let fair = (VACUUMS * total / workers / MB).floor().max(1.0);
+        finding.evidence.push(Evidence::new(
+            "pg_settings",
+            "memory that an autovacuum worker may take",
+            Value::Bytes(each),
+        ));
+        finding.actions.extend(reading.set(
+            "autovacuum_work_mem",
+            &format!("{fair:.0}MB"),
+            "Each worker takes maintenance_work_mem unless this is set.",
+        ));
+    }
     if fair * MB < work {
         finding.actions.extend(reading.set(
             "work_mem",
@@ -149,6 +169,16 @@ fn overcommitted(reading: &Reading) -> Option<Finding> {
         ));
     }
     Some(finding)
+}
+
+/// What an autovacuum worker may take, and how many there may be at once. Up to 16 a vacuum
+/// could use no more than 1 GB.
+fn autovacuum_memory(reading: &Reading) -> Option<(f64, f64)> {
+    let own = reading.bytes("autovacuum_work_mem");
+    let each = own.or_else(|| reading.bytes("maintenance_work_mem"))?;
+    let before_17 = reading.version().is_some_and(|version| version < 170_000);
+    let workers = reading.number("autovacuum_max_workers")?;
+    Some((if before_17 { each.min(GB) } else { each }, workers))
 }
 
 /// D47: the kernel has killed for want of memory, or may.

@@ -85,6 +85,27 @@ fn promises_that_memory_cannot_keep() {
 }
 
 #[test]
+fn autovacuum_may_take_more_than_there_is() {
+    // The diary: gigabytes for maintenance, taken by three workers at once.
+    let of = |maintenance: &str, own: &str| {
+        plain()
+            .sized("work_mem", "4096", "kB", "user")
+            .sized("maintenance_work_mem", maintenance, "kB", "user")
+            .sized("autovacuum_work_mem", own, "kB", "sighup")
+            .setting("autovacuum_max_workers", "3")
+            .sized("shared_buffers", "16384", "8kB", "postmaster")
+            .diagnose()
+    };
+    let diagnosis = of("33554432", "-1");
+    assert_eq!(problems(&diagnosis), [D46]);
+    let finding = found(&diagnosis, D46);
+    assert!(finding.cause.contains("3 autovacuum workers"), "{}", finding.cause);
+    assert!(commands(finding)[0].contains("SET autovacuum_work_mem ="), "{finding:?}");
+    assert!(problems(&of("33554432", "65536")).is_empty());
+    assert!(problems(&of("65536", "-1")).is_empty());
+}
+
+#[test]
 fn large_memory_in_small_pages() {
     let of = |status: &str| {
         plain()
