@@ -23,6 +23,7 @@ mod gateway;
 mod handover;
 mod histogram;
 mod levels;
+mod lexer;
 mod lookup;
 mod messages;
 mod metrics;

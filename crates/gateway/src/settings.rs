@@ -35,7 +35,8 @@ impl Change {
             return Some(Change::ResetAll);
         }
         let sql = sql.trim().trim_end_matches(';').trim_end();
-        if sql.contains([';', '\0']) || sql.contains("--") || sql.contains("/*") {
+        // What a backslash hides depends on another setting.
+        if sql.contains([';', '\0', '\\']) || sql.contains("--") || sql.contains("/*") {
             return None;
         }
         let mut words = sql.split_whitespace();
@@ -61,10 +62,12 @@ impl Change {
                 let end = rest.find(|c: char| c.is_whitespace() || c == '=')?;
                 let (name, after) = rest.split_at(end);
                 let after = after.trim_start();
-                if !after.starts_with('=') && strip_word(after, "TO").is_none() {
+                let value = after.strip_prefix('=').or_else(|| strip_word(after, "TO"))?;
+                let name = tracked(name)?;
+                if name == COMMIT && !is_plain(value) {
                     return None;
                 }
-                tracked(name)?
+                name
             }
         };
         Some(Change::Set(name, sql.to_owned()))
@@ -89,6 +92,15 @@ fn strip_word<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     let (head, rest) = text.split_at_checked(word.len())?;
     let ends = rest.starts_with(|c: char| c.is_whitespace());
     (head.eq_ignore_ascii_case(word) && ends).then(|| rest.trim_start())
+}
+
+/// Whether a value is one word, quoted or not, and not one of the ways to write it differently.
+fn is_plain(value: &str) -> bool {
+    let value = value.trim();
+    let quoted = value.strip_prefix('\'').and_then(|value| value.strip_suffix('\''));
+    let quoted = quoted.or(value.strip_prefix('"').and_then(|value| value.strip_suffix('"')));
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    quoted.unwrap_or(value).chars().all(is_part)
 }
 
 /// The name of a setting that is a plain property of the session.
@@ -143,7 +155,7 @@ impl Settings {
     /// How durable a commit is to be, where that was set; `default` is the pool's.
     pub fn level(&self, default: Option<Level>) -> Option<Level> {
         let Some(sql) = &self.commit else { return default };
-        let value = sql.rsplit(['=', ' ', '\t', '\n']).next().unwrap_or_default();
+        let value = sql.rsplit(|c: char| c == '=' || c.is_whitespace()).next().unwrap_or_default();
         if value.eq_ignore_ascii_case("default") { default } else { Level::of(value) }
     }
 
@@ -185,6 +197,10 @@ mod tests {
             ("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", None),
             ("SET a = 1; SELECT 1", None),
             ("SET a /* b */ = 1", None),
+            ("SET a = 'b\\'", None),
+            ("SET synchronous_commit = $$off$$", None),
+            ("SET synchronous_commit TO E'off'", None),
+            ("SET synchronous_commit = 'o'\n'ff'", None),
             ("SET", None),
             ("SELECT 1", None),
         ] {
@@ -214,6 +230,7 @@ mod tests {
             ("set Synchronous_Commit TO 'local'", Some(Level::Local)),
             ("SET synchronous_commit=remote_apply", Some(Level::RemoteApply)),
             ("SET synchronous_commit TO DEFAULT", Some(Level::On)),
+            ("SET synchronous_commit TO\x0coff", None),
             ("SET synchronous_commit = 'of' ", Some(Level::RemoteApply)),
         ] {
             settings.apply(&Change::of(sql).unwrap());

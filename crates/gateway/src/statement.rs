@@ -4,6 +4,7 @@
 //! told too early. A SELECT that writes through a function runs on a session that flushes by
 //! itself, and anything not known runs alone on a session that its client keeps.
 
+use crate::lexer::{Statement, statements};
 use crate::settings::{Change, is_reset_of_pool};
 
 /// What a statement needs.
@@ -38,6 +39,8 @@ pub enum Hold {
 /// Why a client keeps its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Pin {
+    /// A text of which it is not certain how the server reads it.
+    Unread,
     /// A setting of the session was changed.
     Setting,
     /// A temporary table.
@@ -60,7 +63,8 @@ pub enum Pin {
 
 impl Pin {
     /// Every reason.
-    pub const ALL: [Pin; 9] = [
+    pub const ALL: [Pin; 10] = [
+        Pin::Unread,
         Pin::Setting,
         Pin::Temporary,
         Pin::Listen,
@@ -75,6 +79,7 @@ impl Pin {
     /// Its name in metrics and in SHOW.
     pub fn name(self) -> &'static str {
         match self {
+            Pin::Unread => "unread",
             Pin::Setting => "setting",
             Pin::Temporary => "temporary",
             Pin::Listen => "listen",
@@ -88,18 +93,33 @@ impl Pin {
     }
 }
 
-/// Functions whose effect or whose input is state of the session.
-const SESSION_FUNCTIONS: [(&[u8], Pin); 10] = [
-    (b"set_config", Pin::Setting),
-    (b"pg_advisory_lock", Pin::AdvisoryLock),
-    (b"pg_try_advisory_lock", Pin::AdvisoryLock),
-    (b"pg_advisory_unlock", Pin::AdvisoryLock),
-    (b"pg_advisory_lock_shared", Pin::AdvisoryLock),
-    (b"pg_try_advisory_lock_shared", Pin::AdvisoryLock),
-    (b"pg_advisory_unlock_shared", Pin::AdvisoryLock),
-    (b"pg_advisory_unlock_all", Pin::AdvisoryLock),
-    (b"lastval", Pin::Sequence),
-    (b"currval", Pin::Sequence),
+/// What a word tells of its statement wherever it stands, in a string or a comment too.
+#[derive(Debug, Clone, Copy)]
+enum Sign {
+    /// A function whose effect or whose input is state of the session.
+    Keeps(Pin),
+    /// Where INTO stands a table may be made.
+    Into,
+    /// The view whose rows can be updated, which sets them.
+    Settings,
+    /// The setting on which it depends whether a commit flushes.
+    Commit,
+}
+
+const SIGNS: [(&[u8], Sign); 13] = [
+    (b"set_config", Sign::Keeps(Pin::Setting)),
+    (b"pg_advisory_lock", Sign::Keeps(Pin::AdvisoryLock)),
+    (b"pg_try_advisory_lock", Sign::Keeps(Pin::AdvisoryLock)),
+    (b"pg_advisory_unlock", Sign::Keeps(Pin::AdvisoryLock)),
+    (b"pg_advisory_lock_shared", Sign::Keeps(Pin::AdvisoryLock)),
+    (b"pg_try_advisory_lock_shared", Sign::Keeps(Pin::AdvisoryLock)),
+    (b"pg_advisory_unlock_shared", Sign::Keeps(Pin::AdvisoryLock)),
+    (b"pg_advisory_unlock_all", Sign::Keeps(Pin::AdvisoryLock)),
+    (b"lastval", Sign::Keeps(Pin::Sequence)),
+    (b"currval", Sign::Keeps(Pin::Sequence)),
+    (b"INTO", Sign::Into),
+    (b"pg_settings", Sign::Settings),
+    (b"synchronous_commit", Sign::Commit),
 ];
 
 impl Need {
@@ -113,206 +133,214 @@ impl Need {
     pub fn of(sql: &[u8]) -> Need {
         use Hold::{Pinned, Shared, Transaction};
         use SessionKind::{Relaxed, Synchronous};
-        if std::str::from_utf8(sql).is_ok_and(is_reset_of_pool) {
+        let mut statements = statements(sql);
+        let Some(first) = statements.next() else {
+            return Need { session: Synchronous, hold: Shared };
+        };
+        let sets = first.begins_with(&["SET", "RESET"]);
+        let resets = || std::str::from_utf8(sql).is_ok_and(is_reset_of_pool);
+        if sets && tracks(sql) || resets() {
+            // What follows its client needs a session for its own end only. It is the whole text:
+            // of a setting among others, or beside a comment, nobody takes notice.
             return Need { session: Synchronous, hold: Transaction };
         }
-        let mut need: Option<Need> = None;
-        let mut rest = sql;
-        let (mut statements, mut sets) = (0, false);
-        loop {
-            let (keyword, after) = keyword(rest);
-            let (statement, following) = split(rest);
-            let words = Words(after);
-            let is = |word: &str| keyword.eq_ignore_ascii_case(word.as_bytes());
-            let (session, hold) = match keyword.len() {
-                0 => (Synchronous, Shared),
-                _ if is("INSERT") || is("UPDATE") || is("DELETE") || is("MERGE") => {
-                    (Relaxed, Shared)
-                }
-                _ if is("WITH") => (Relaxed, Shared),
-                _ if is("SELECT") || is("VALUES") || is("TABLE") => (Synchronous, Shared),
-                _ if is("BEGIN") || is("START") || is("COPY") => (Relaxed, Transaction),
-                _ if is("COMMIT") || is("END") || is("ROLLBACK") || is("ABORT") => {
-                    (Synchronous, Transaction)
-                }
-                // What follows its client needs a session for its own end only.
-                _ if (is("SET") || is("RESET")) && tracks(statement) => (Synchronous, Transaction),
-                _ if is("SET") && !words.begin_with(&["LOCAL", "TRANSACTION", "CONSTRAINTS"]) => {
-                    (Synchronous, Pinned(Pin::Setting))
-                }
-                _ if is("RESET") => (Synchronous, Pinned(Pin::Setting)),
-                _ if is("LISTEN") || is("UNLISTEN") => (Synchronous, Pinned(Pin::Listen)),
-                _ if is("PREPARE") && !words.begin_with(&["TRANSACTION"]) => {
-                    (Synchronous, Pinned(Pin::Prepare))
-                }
-                _ if is("EXECUTE") || is("DEALLOCATE") => (Synchronous, Pinned(Pin::Prepare)),
-                _ if is("LOAD") => (Synchronous, Pinned(Pin::Session)),
-                _ => (Synchronous, Transaction),
-            };
-            sets |= (is("SET") || is("RESET")) && tracks(statement);
-            let mut hold = hold;
-            if is("DECLARE") && contains_word(statement, b"HOLD") {
-                hold = Pinned(Pin::Cursor);
-            }
-            if is("CREATE") || is("DO") || contains_word(statement, b"INTO") {
-                let temporary: [&[u8]; 3] = [b"TEMP", b"TEMPORARY", b"pg_temp"];
-                if temporary.iter().any(|word| contains_word(statement, word)) {
-                    hold = hold.max(Pinned(Pin::Temporary));
-                }
-            }
-            for (name, pin) in SESSION_FUNCTIONS {
-                if contains_word(statement, name) {
-                    hold = hold.max(Pinned(pin));
-                }
-            }
-            let this = Need { session, hold };
-            need = Some(match need {
-                // An empty statement behind a semicolon asks for nothing.
-                Some(before) if keyword.is_empty() => before,
-                Some(before) => {
-                    statements += 1;
-                    before.and(this)
-                }
-                None => {
-                    statements += usize::from(!keyword.is_empty());
-                    this
-                }
-            });
-            match following {
-                Some(following) => rest = following,
-                None => break,
-            }
+        let mut need = Need::of_one(&first);
+        for statement in statements {
+            // Any of them may open a transaction or a COPY.
+            need = need.and(Need::of_one(&statement));
+            need.hold = need.hold.max(Transaction);
         }
-        let mut need = need.unwrap_or(Need { session: Synchronous, hold: Shared });
         if matches!(need.hold, Pinned(_)) {
             // It stays for what the client writes later.
             need.session = Relaxed;
         }
-        if statements > 1 && sets {
-            // A setting among other statements is not followed.
-            return Need { session: Relaxed, hold: need.hold.max(Pinned(Pin::Setting)) };
-        }
-        if statements > 1 {
-            // Any of them may open a transaction or a COPY.
-            return Need { session: need.session, hold: need.hold.max(Transaction) };
-        }
         need
     }
+
+    /// Whether a text may have commits on its session wait for less than its client's settings
+    /// say: a session on which it has run is not one that flushes by itself.
+    pub fn opts_out(sql: &[u8]) -> bool {
+        let opts_out = |statement: Statement| !statement.legible || names_commit(&statement);
+        statements(sql).any(opts_out) && !tracks(sql)
+    }
+
+    fn of_one(statement: &Statement) -> Need {
+        use Hold::{Pinned, Shared, Transaction};
+        use SessionKind::{Relaxed, Synchronous};
+        const OF_TRANSACTION: [&str; 6] = [
+            "LOCAL",
+            "TRANSACTION",
+            "CONSTRAINTS",
+            "transaction_isolation",
+            "transaction_read_only",
+            "transaction_deferrable",
+        ];
+        let [keyword, second] = statement.words;
+        let is = |word: &str| keyword.eq_ignore_ascii_case(word.as_bytes());
+        let then = |word: &&str| second.eq_ignore_ascii_case(word.as_bytes());
+        let has = |word: &&str| contains_word(statement.text, word);
+        let (mut session, mut hold) = match keyword {
+            _ if is("INSERT") || is("UPDATE") || is("DELETE") || is("MERGE") => (Relaxed, Shared),
+            _ if is("WITH") => (Relaxed, Shared),
+            _ if is("SELECT") || is("VALUES") || is("TABLE") => (Synchronous, Shared),
+            _ if is("BEGIN") || is("START") || is("COPY") => (Relaxed, Transaction),
+            _ if is("SET") && !OF_TRANSACTION.iter().any(then) => {
+                (Synchronous, Pinned(Pin::Setting))
+            }
+            _ if is("RESET") => (Synchronous, Pinned(Pin::Setting)),
+            _ if is("LISTEN") || is("UNLISTEN") => (Synchronous, Pinned(Pin::Listen)),
+            _ if is("PREPARE") && !then(&"TRANSACTION") => (Synchronous, Pinned(Pin::Prepare)),
+            _ if is("EXECUTE") || is("DEALLOCATE") => (Synchronous, Pinned(Pin::Prepare)),
+            _ if is("LOAD") => (Synchronous, Pinned(Pin::Session)),
+            _ => (Synchronous, Transaction),
+        };
+        let mut keep = |pin| hold = hold.max(Pinned(pin));
+        let mut makes = is("CREATE") || is("DO") || is("EXPLAIN");
+        let (mut settings, mut commit) = (false, false);
+        for sign in signs(statement.text) {
+            match sign {
+                Sign::Keeps(pin) => keep(pin),
+                Sign::Into => makes = true,
+                Sign::Settings => settings = true,
+                Sign::Commit => commit = true,
+            }
+        }
+        if !statement.legible {
+            keep(Pin::Unread);
+        }
+        if settings && has(&"UPDATE") {
+            keep(Pin::Setting);
+        }
+        if is("DECLARE") && has(&"HOLD") {
+            keep(Pin::Cursor);
+        }
+        if makes && ["TEMP", "TEMPORARY", "pg_temp"].iter().any(has) {
+            keep(Pin::Temporary);
+        }
+        if is("DO") {
+            // Of what it runs no more is known than words, and not those behind escapes.
+            const SETS: [&str; 6] = ["SET", "RESET", "EXECUTE", "LISTEN", "UNLISTEN", "LOAD"];
+            if statement.text.contains(&b'\\') || SETS.iter().any(has) {
+                keep(Pin::Setting);
+            }
+        }
+        if commit && names_commit(statement) {
+            (session, hold) = (Relaxed, hold.max(Transaction));
+        }
+        Need { session, hold }
+    }
+}
+
+/// Whether a statement names the setting on which it depends whether a commit flushes, other than
+/// to look at it.
+fn names_commit(statement: &Statement) -> bool {
+    let has = |word| contains_word(statement.text, word);
+    let looks = || {
+        let reads = statement.begins_with(&["SELECT"]) && !has("set_config");
+        statement.begins_with(&["SHOW"]) || reads && (has("pg_settings") || has("current_setting"))
+    };
+    has("synchronous_commit") && !looks()
 }
 
 /// Whether a text is of statements that write nothing but through functions.
 pub fn only_reads(sql: &[u8]) -> bool {
-    const WORDS: [&[u8]; 18] = [
-        b"",
-        b"SELECT",
-        b"VALUES",
-        b"TABLE",
-        b"SHOW",
-        b"SET",
-        b"RESET",
-        b"BEGIN",
-        b"START",
-        b"COMMIT",
-        b"END",
-        b"ROLLBACK",
-        b"ABORT",
-        b"SAVEPOINT",
-        b"RELEASE",
-        b"DECLARE",
-        b"FETCH",
-        b"CLOSE",
+    const WORDS: [&str; 17] = [
+        "SELECT",
+        "VALUES",
+        "TABLE",
+        "SHOW",
+        "SET",
+        "RESET",
+        "BEGIN",
+        "START",
+        "COMMIT",
+        "END",
+        "ROLLBACK",
+        "ABORT",
+        "SAVEPOINT",
+        "RELEASE",
+        "DECLARE",
+        "FETCH",
+        "CLOSE",
     ];
-    let mut rest = Some(sql);
-    while let Some(sql) = rest {
-        if !WORDS.iter().any(|word| keyword(sql).0.eq_ignore_ascii_case(word)) {
-            return false;
-        }
-        rest = split(sql).1;
-    }
-    true
+    statements(sql).all(|statement| statement.legible && statement.begins_with(&WORDS))
 }
 
 /// Whether a text may change what other statements mean: which objects their names stand for,
 /// and which columns those have.
 pub fn redefines(sql: &[u8]) -> bool {
-    const HARMLESS: [&[u8]; 43] = [
-        b"",
-        b"SELECT",
-        b"INSERT",
-        b"UPDATE",
-        b"DELETE",
-        b"MERGE",
-        b"WITH",
-        b"VALUES",
-        b"TABLE",
-        b"COPY",
-        b"BEGIN",
-        b"START",
-        b"COMMIT",
-        b"END",
-        b"ROLLBACK",
-        b"ABORT",
-        b"SAVEPOINT",
-        b"RELEASE",
-        b"DECLARE",
-        b"FETCH",
-        b"MOVE",
-        b"CLOSE",
-        b"SHOW",
-        b"EXPLAIN",
-        b"LOCK",
-        b"TRUNCATE",
-        b"VACUUM",
-        b"ANALYZE",
-        b"ANALYSE",
-        b"CLUSTER",
-        b"REINDEX",
-        b"REFRESH",
-        b"CHECKPOINT",
-        b"GRANT",
-        b"REVOKE",
-        b"COMMENT",
-        b"SECURITY",
-        b"LISTEN",
-        b"UNLISTEN",
-        b"NOTIFY",
-        b"PREPARE",
-        b"EXECUTE",
-        b"DEALLOCATE",
+    const HARMLESS: [&str; 42] = [
+        "SELECT",
+        "INSERT",
+        "UPDATE",
+        "DELETE",
+        "MERGE",
+        "WITH",
+        "VALUES",
+        "TABLE",
+        "COPY",
+        "BEGIN",
+        "START",
+        "COMMIT",
+        "END",
+        "ROLLBACK",
+        "ABORT",
+        "SAVEPOINT",
+        "RELEASE",
+        "DECLARE",
+        "FETCH",
+        "MOVE",
+        "CLOSE",
+        "SHOW",
+        "EXPLAIN",
+        "LOCK",
+        "TRUNCATE",
+        "VACUUM",
+        "ANALYZE",
+        "ANALYSE",
+        "CLUSTER",
+        "REINDEX",
+        "REFRESH",
+        "CHECKPOINT",
+        "GRANT",
+        "REVOKE",
+        "COMMENT",
+        "SECURITY",
+        "LISTEN",
+        "UNLISTEN",
+        "NOTIFY",
+        "PREPARE",
+        "EXECUTE",
+        "DEALLOCATE",
     ];
-    const OF_PATHS: [&[u8]; 4] = [b"search_path", b"ROLE", b"AUTHORIZATION", b"ALL"];
-    let mut rest = Some(sql);
-    while let Some(sql) = rest {
-        let (statement, following) = split(sql);
-        let (word, _) = keyword(sql);
-        let is = |of: &&[u8]| word.eq_ignore_ascii_case(of);
-        let redefines = if [&b"SET"[..], b"RESET"].iter().any(is) {
-            OF_PATHS.iter().any(|of| contains_word(statement, of))
+    const OF_PATHS: [&str; 4] = ["search_path", "ROLE", "AUTHORIZATION", "ALL"];
+    statements(sql).any(|statement| {
+        let has = |of: &&str| contains_word(statement.text, of);
+        if !statement.legible {
+            true
+        } else if statement.begins_with(&["SET", "RESET"]) {
+            OF_PATHS.iter().any(has)
         } else {
-            !HARMLESS.iter().any(is) || contains_word(statement, b"set_config")
-        };
-        if redefines {
-            return true;
+            !statement.begins_with(&HARMLESS)
+                || has(&"set_config")
+                || has(&"pg_settings") && has(&"UPDATE")
         }
-        rest = following;
-    }
-    false
+    })
 }
 
 /// The name of the statement that a text deallocates, where that is all it does.
 pub fn deallocated(sql: &[u8]) -> Option<Vec<u8>> {
-    let (word, rest) = keyword(sql);
-    if !word.eq_ignore_ascii_case(b"DEALLOCATE") {
+    let mut statements = statements(sql);
+    let statement = statements.next().filter(|first| first.begins_with(&["DEALLOCATE"]))?;
+    if !statement.legible || statements.next().is_some() {
         return None;
     }
-    let rest = rest.trim_ascii();
-    let rest = rest.strip_suffix(b";").unwrap_or(rest).trim_ascii_end();
-    let (noise, after) = keyword(rest);
-    let noise = noise.eq_ignore_ascii_case(b"PREPARE")
-        && after.first().is_some_and(|byte| byte.is_ascii_whitespace() || *byte == b'"');
+    let ([_, word], behind) = (statement.words, statement.behind.map(<[u8]>::trim_ascii));
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"_$".contains(byte);
-    match if noise { after.trim_ascii_start() } else { rest } {
+    let noise = word.eq_ignore_ascii_case(b"PREPARE") && !behind[1].is_empty();
+    match behind[usize::from(noise)] {
         [b'"', quoted @ .., b'"'] if !quoted.contains(&b'"') => Some(quoted.to_vec()),
+        [] => None,
         plain if plain.iter().all(is_part) && !plain.eq_ignore_ascii_case(b"ALL") => {
             Some(plain.to_ascii_lowercase())
         }
@@ -320,97 +348,33 @@ pub fn deallocated(sql: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-fn tracks(statement: &[u8]) -> bool {
-    std::str::from_utf8(statement).is_ok_and(|sql| Change::of(sql).is_some())
+/// Whether a text is one change of a setting that follows its client.
+fn tracks(sql: &[u8]) -> bool {
+    std::str::from_utf8(sql).is_ok_and(|sql| Change::of(sql).is_some())
 }
 
-/// The first word of a text, after blanks, comments and parentheses, and what follows it.
-fn keyword(sql: &[u8]) -> (&[u8], &[u8]) {
-    let mut rest = sql;
-    loop {
-        rest = match rest {
-            [b' ' | b'\t' | b'\n' | b'\r' | b'\x0c' | b'\x0b' | b'(', after @ ..] => after,
-            [b'-', b'-', after @ ..] => {
-                let end = after.iter().position(|&byte| byte == b'\n').unwrap_or(after.len());
-                &after[end..]
-            }
-            [b'/', b'*', after @ ..] => after_comment(after),
-            _ => break,
-        };
+impl Statement<'_> {
+    /// Whether its first word is one of these.
+    fn begins_with(&self, any: &[&str]) -> bool {
+        any.iter().any(|word| self.words[0].eq_ignore_ascii_case(word.as_bytes()))
     }
-    let end = rest.iter().position(|byte| !byte.is_ascii_alphabetic()).unwrap_or(rest.len());
-    rest.split_at(end)
 }
 
-/// What follows a comment that has begun; they nest.
-fn after_comment(mut rest: &[u8]) -> &[u8] {
-    let mut depth = 1;
-    while depth > 0 {
-        rest = match rest {
-            [b'/', b'*', after @ ..] => {
-                depth += 1;
-                after
-            }
-            [b'*', b'/', after @ ..] => {
-                depth -= 1;
-                after
-            }
-            [_, after @ ..] => after,
-            [] => return rest,
-        };
-    }
-    rest
+fn signs(text: &[u8]) -> impl Iterator<Item = Sign> {
+    words(text).filter_map(|word| {
+        let known = SIGNS.iter().find(|(name, _)| word.eq_ignore_ascii_case(name));
+        known.map(|(_, sign)| *sign)
+    })
 }
 
-/// The first statement of a text, and what follows its semicolon. Quotes are skipped roughly:
-/// a semicolon that is taken for the end of a statement and is none costs a session, no more.
-fn split(sql: &[u8]) -> (&[u8], Option<&[u8]>) {
-    let mut at = 0;
-    while let Some(&byte) = sql.get(at) {
-        match byte {
-            b'\'' | b'"' => {
-                let rest = &sql[at + 1..];
-                match rest.iter().position(|&other| other == byte) {
-                    Some(end) => at += end + 1,
-                    None => return (sql, None),
-                }
-            }
-            b';' => return (&sql[..at], Some(&sql[at + 1..])),
-            _ => {}
-        }
-        at += 1;
-    }
-    (sql, None)
-}
-
-/// The words after the keyword.
-struct Words<'a>(&'a [u8]);
-
-impl Words<'_> {
-    fn begin_with(&self, any: &[&str]) -> bool {
-        let (word, _) = keyword(self.0);
-        any.iter().any(|of| word.eq_ignore_ascii_case(of.as_bytes()))
-    }
+/// The words of a text, those in strings and comments too.
+fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_')
 }
 
 /// Whether a text has a word, whatever its case, not within a longer one.
-fn contains_word(text: &[u8], word: &[u8]) -> bool {
-    let (low, high) = (word[0].to_ascii_lowercase(), word[0].to_ascii_uppercase());
-    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-    let mut at = 0;
-    while let Some(found) =
-        text[at..].iter().position(|&byte| byte == low || byte == high).map(|place| at + place)
-    {
-        let end = found + word.len();
-        if text.get(found..end).is_some_and(|part| part.eq_ignore_ascii_case(word))
-            && (found == 0 || !is_part(&text[found - 1]))
-            && !text.get(end).is_some_and(is_part)
-        {
-            return true;
-        }
-        at = found + 1;
-    }
-    false
+fn contains_word(text: &[u8], word: &str) -> bool {
+    words(text).any(|of| of.eq_ignore_ascii_case(word.as_bytes()))
 }
 
 #[cfg(test)]
@@ -425,9 +389,13 @@ mod tests {
         assert_eq!(of(" deallocate /* old */ PREPARE A_1 ; ").as_deref(), Some("a_1"));
         assert_eq!(of("DEALLOCATE prepare\"A b\"").as_deref(), Some("A b"));
         assert_eq!(of("DEALLOCATE prepare_1").as_deref(), Some("prepare_1"));
-        for other in
-            ["DEALLOCATE ALL", "DEALLOCATE PREPARE all;", "DEALLOCATE a; SELECT 1", "SELECT a"]
-        {
+        for other in [
+            "DEALLOCATE",
+            "DEALLOCATE ALL",
+            "DEALLOCATE PREPARE all;",
+            "DEALLOCATE a; SELECT 1",
+            "SELECT a",
+        ] {
             assert_eq!(of(other), None, "{other}");
         }
     }
@@ -502,8 +470,113 @@ mod tests {
             ("DECLARE c CURSOR WITH HOLD FOR SELECT 1", (Relaxed, Pinned(Pin::Cursor))),
             ("INSERT INTO t VALUES (currval('s'))", (Relaxed, Pinned(Pin::Sequence))),
             ("DISCARD ALL", (Synchronous, Transaction)),
+            ("SELECT 'a\\'", (Relaxed, Pinned(Pin::Unread))),
+            ("SELECT $$a", (Relaxed, Pinned(Pin::Unread))),
+            ("EXPLAIN ANALYZE CREATE TEMP TABLE a AS SELECT 1", (Relaxed, Pinned(Pin::Temporary))),
         ] {
             assert_eq!(need(sql), expected, "{sql}");
+        }
+    }
+
+    #[test]
+    fn what_a_quote_or_a_comment_seems_to_hide_is_found() {
+        use Hold::Pinned;
+        for hides in [
+            "SELECT 1 -- it's\n;",
+            "--\r",
+            "SELECT 1 /* ' */;",
+            "SELECT E'\\'';",
+            "SELECT E'\\\\', $$'$$;",
+            "SELECT $a$ ' $b$ $a$;",
+            "SELECT \"'\";",
+            "SELECT U&'!0061\"';",
+            "SELECT 1 @-- '\r;",
+        ] {
+            for (sql, pin) in [
+                ("SET ROLE x", Pin::Setting),
+                ("LISTEN x", Pin::Listen),
+                ("PREPARE x AS SELECT 1", Pin::Prepare),
+                ("CREATE TEMP TABLE x ()", Pin::Temporary),
+                ("SET search_path = x", Pin::Setting),
+                ("SET synchronous_commit = off", Pin::Setting),
+            ] {
+                let sql = format!("{hides}{sql}");
+                assert_eq!(need(&sql), (SessionKind::Relaxed, Pinned(pin)), "{sql}");
+                assert!(!tracks(sql.as_bytes()), "{sql}");
+            }
+            let copy = format!("{hides}COPY t FROM STDIN");
+            assert_eq!(need(&copy), (SessionKind::Relaxed, Hold::Transaction), "{copy}");
+            let writes = format!("{hides}DELETE FROM t");
+            assert!(!only_reads(writes.as_bytes()), "{writes}");
+            let drops = format!("{hides}DROP TABLE t");
+            assert!(redefines(drops.as_bytes()), "{drops}");
+            let deallocates = format!("{hides}DEALLOCATE a");
+            let alone = hides == "--\r";
+            assert_eq!(deallocated(deallocates.as_bytes()).is_some(), alone, "{deallocates}");
+        }
+        // Followed is only what is a text of its own.
+        for sql in ["; SET x = 1", "SET x = 1; ;", "SET x = 1; -- a", "SET x = 1 /* a */"] {
+            assert_eq!(need(sql), (SessionKind::Relaxed, Pinned(Pin::Setting)), "{sql}");
+        }
+    }
+
+    #[test]
+    fn settings_are_changed_by_a_view_and_within_blocks_too() {
+        for sql in [
+            "UPDATE pg_settings SET setting = 'off' WHERE name = 'synchronous_commit'",
+            "WITH a AS (SELECT 1) update pg_catalog.pg_settings SET setting = 1",
+            "EXPLAIN ANALYZE UPDATE \"pg_settings\" SET setting = 1",
+            "DO 'BEGIN SET synchronous_commit = off; END'",
+            "do $$BEGIN RESET work_mem; END$$",
+            "DO $$BEGIN PERFORM set_config('a.b', 'c', false); END$$",
+            "DO $$BEGIN EXECUTE format('%s x = 1', a); END$$",
+            "DO E'BEGIN\\nLISTEN x; END'",
+        ] {
+            assert_eq!(need(sql), (SessionKind::Relaxed, Hold::Pinned(Pin::Setting)), "{sql}");
+        }
+        assert_eq!(need("SELECT * FROM pg_settings").1, Hold::Shared);
+        assert_eq!(need("DO 'BEGIN PERFORM 1; END'").1, Hold::Transaction);
+    }
+
+    #[test]
+    fn who_names_what_flushes_commits_does_not_run_where_they_flush() {
+        for sql in [
+            "SET LOCAL synchronous_commit = off",
+            "SET LOCAL \"synchronous_commit\" TO local",
+            "INSERT INTO t VALUES (1); SET LOCAL Synchronous_Commit = off",
+            "SELECT set_config('synchronous_commit', 'off', true), current_setting('a')",
+            "SELECT own_function('synchronous_commit')",
+            "CREATE FUNCTION f() RETURNS int LANGUAGE sql SET synchronous_commit = off AS ''",
+            "DO 'BEGIN SET synchronous_commit = off; END'",
+            "SET synchronous_commit = off; SELECT 1",
+            "SET synchronous_commit = $$off$$",
+            "SET LOCAL U&\"synchronous\\005fcommit\" = off",
+        ] {
+            assert_eq!(need(sql).0, SessionKind::Relaxed, "{sql}");
+            assert!(need(sql).1 >= Hold::Transaction, "{sql}");
+            assert!(Need::opts_out(sql.as_bytes()), "{sql}");
+        }
+        for sql in [
+            "SET synchronous_commit = off",
+            "RESET synchronous_commit",
+            "SHOW synchronous_commit",
+            "SELECT current_setting('synchronous_commit')",
+            "SELECT setting FROM pg_settings WHERE name = 'synchronous_commit'",
+            "SELECT 1",
+        ] {
+            assert_eq!(need(sql).0, SessionKind::Synchronous, "{sql}");
+            assert!(!Need::opts_out(sql.as_bytes()), "{sql}");
+        }
+    }
+
+    #[test]
+    fn a_long_text_is_classified() {
+        let statement = ["SET a = 1;", "SELECT 1;", "DO '';", "DEALLOCATE a;", "pg_settings "];
+        for piece in ["/*;", "--;", ";", "$a", "'", "E'\\", "--\r"].iter().chain(&statement) {
+            let text = piece.repeat(1024 * 1024 / piece.len());
+            let text = text.as_bytes();
+            let _ = (Need::of(text), Need::opts_out(text), only_reads(text), redefines(text));
+            assert_eq!(deallocated(text), None, "{piece}");
         }
     }
 

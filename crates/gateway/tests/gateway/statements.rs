@@ -111,6 +111,40 @@ async fn settings_follow_their_client_and_nobody_else() {
     assert_ne!(shown(&first, "timezone").await, "Asia/Tokyo");
 }
 
+/// What a comment or a quote seems to hide changes the session of its client alone.
+#[tokio::test]
+async fn what_is_hidden_from_a_careless_reader_is_no_other_client_s() {
+    let testbed = Testbed::new(&[], |options| {
+        (options.pooling.size, options.spread, options.workers) = (3, 1, 1);
+    });
+    let other = testbed.client().await;
+    let mut plain = Vec::new();
+    for hides in ["SELECT 1 -- it's\n;", "--\r", "SELECT E'\\'';", "SELECT $$'$$;", ";", ""] {
+        for sets in [
+            "SET synchronous_commit = off",
+            "SET search_path = x",
+            "SET ROLE pg_monitor",
+            "UPDATE pg_settings SET setting = 'x' WHERE name = 'search_path'",
+            "DO 'BEGIN SET synchronous_commit = off; END'",
+        ] {
+            let client = testbed.client().await;
+            client.batch_execute(&format!("{hides}{sets}")).await.unwrap();
+            let mut shown = Vec::new();
+            // Each kind of session.
+            for sql in ["SHOW synchronous_commit", "SHOW search_path", "SHOW role"] {
+                shown.push(other.query_one(sql, &[]).await.unwrap().get::<_, String>(0));
+            }
+            let sql = "WITH a AS (SELECT 1) SELECT current_setting('search_path')";
+            shown.push(other.query_one(sql, &[]).await.unwrap().get::<_, String>(0));
+            if plain.is_empty() {
+                plain = shown.clone();
+                assert_eq!(plain, ["on", "\"$user\", public", "none", "\"$user\", public"]);
+            }
+            assert_eq!(shown, plain, "{hides}{sets}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn what_a_session_remembers_stays_with_its_client() {
     let testbed = Testbed::new(&[], |options| options.pooling.size = 3);
