@@ -100,13 +100,15 @@ enum Sign {
     Keeps(Pin),
     /// Where INTO stands a table may be made.
     Into,
+    /// What is made may be temporary.
+    Temporary,
     /// The view whose rows can be updated, which sets them.
     Settings,
     /// The setting on which it depends whether a commit flushes.
     Commit,
 }
 
-const SIGNS: [(&[u8], Sign); 13] = [
+const SIGNS: [(&[u8], Sign); 16] = [
     (b"set_config", Sign::Keeps(Pin::Setting)),
     (b"pg_advisory_lock", Sign::Keeps(Pin::AdvisoryLock)),
     (b"pg_try_advisory_lock", Sign::Keeps(Pin::AdvisoryLock)),
@@ -118,6 +120,9 @@ const SIGNS: [(&[u8], Sign); 13] = [
     (b"lastval", Sign::Keeps(Pin::Sequence)),
     (b"currval", Sign::Keeps(Pin::Sequence)),
     (b"INTO", Sign::Into),
+    (b"TEMP", Sign::Temporary),
+    (b"TEMPORARY", Sign::Temporary),
+    (b"pg_temp", Sign::Temporary),
     (b"pg_settings", Sign::Settings),
     (b"synchronous_commit", Sign::Commit),
 ];
@@ -196,11 +201,12 @@ impl Need {
         };
         let mut keep = |pin| hold = hold.max(Pinned(pin));
         let mut makes = is("CREATE") || is("DO") || is("EXPLAIN");
-        let (mut settings, mut commit) = (false, false);
+        let (mut temporary, mut settings, mut commit) = (false, false, false);
         for sign in signs(statement.text) {
             match sign {
                 Sign::Keeps(pin) => keep(pin),
                 Sign::Into => makes = true,
+                Sign::Temporary => temporary = true,
                 Sign::Settings => settings = true,
                 Sign::Commit => commit = true,
             }
@@ -214,7 +220,7 @@ impl Need {
         if is("DECLARE") && has(&"HOLD") {
             keep(Pin::Cursor);
         }
-        if makes && ["TEMP", "TEMPORARY", "pg_temp"].iter().any(has) {
+        if makes && temporary {
             keep(Pin::Temporary);
         }
         if is("DO") {
