@@ -210,6 +210,9 @@ pub struct Session {
     pub reserved: bool,
     /// The barrier that covers a transaction that is open on it.
     pub exposed: Option<usize>,
+    /// Whether its client may have had it commit without waiting for a flush, where it does wait
+    /// by itself.
+    pub opted_out: bool,
     /// Whether the server reads what a client copies in.
     pub copying_in: bool,
     /// Why the server ends it, as it said.
@@ -264,6 +267,7 @@ impl Session {
             owner: None,
             reserved: false,
             exposed: None,
+            opted_out: false,
             copying_in: false,
             last_words: None,
             settings: Settings::default(),

@@ -74,6 +74,11 @@ impl Unit {
         self.statements().any(|sql| !only_reads(sql))
     }
 
+    /// Whether it may have a session not wait for flushes that did so by itself.
+    pub fn opts_out(&self) -> bool {
+        self.need.hold == Hold::Pinned(Pin::Setting) || self.statements().any(Need::opts_out)
+    }
+
     /// Whether one of its statements may change what others mean, as far as its keyword tells.
     pub fn redefines(&self) -> bool {
         self.parts.iter().any(|part| match part {

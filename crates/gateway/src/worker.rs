@@ -1366,7 +1366,7 @@ impl Worker {
             let upstream = &mut self.upstreams[of.upstream];
             let level = client.settings.level(of.level);
             if upstream.life.as_ref().is_some_and(Life::is_standby)
-                || client.owned.is_none() && upstream.is_lone(id, need, level)
+                || client.owned.is_none() && upstream.is_lone(id, need, level) && !unit.opts_out()
             {
                 need.session = SessionKind::Synchronous;
             }
@@ -1462,7 +1462,10 @@ impl Worker {
         let level = client.settings.level(pool.level);
         // One that was asked not to wait for flushes, or whose role was, commits as a relaxed
         // session does.
+        session.opted_out |=
+            session.kind == SessionKind::Synchronous && session.owner.is_some() && unit.opts_out();
         let relaxed = session.kind == SessionKind::Relaxed
+            || session.opted_out
             || level.is_none()
             || client.settings.level(session.level).is_none();
         let begins = relaxed && session.exposed.is_none() && !session.is_open();
@@ -2295,7 +2298,7 @@ impl Worker {
         client.in_flight = client.in_flight.saturating_sub(1);
         if ended && client.owned == Some(place) && client.pinned.is_none() {
             client.owned = None;
-            session.owner = None;
+            (session.owner, session.opted_out) = (None, false);
             if session.retires {
                 self.lost.push(place);
             }

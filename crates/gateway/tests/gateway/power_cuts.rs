@@ -167,7 +167,8 @@ async fn what_commits_after_its_barrier_was_lost_is_not_told_of_before_it_is_dur
     assert!(cut_after_a_stray().await);
 }
 
-/// Has the server commit a row before what is sent in one go has ended, and waits until it is told.
+/// Has the server commit a row in a way that the gateway could miss, most of them before what is
+/// sent in one go has ended, and waits until it is told.
 type Commits = fn(&mut pipelines::Client, number: i64);
 
 const INSERT: &str = "INSERT INTO t VALUES";
@@ -191,7 +192,7 @@ fn begin_and_insert(client: &mut pipelines::Client, number: i64) {
     }
 }
 
-const BEFORE_THE_END: [(&str, Commits); 9] = [
+const WAYS: [(&str, Commits); 10] = [
     ("a COMMIT AND CHAIN", |client, number| {
         begin_and_insert(client, number);
         query_until(client, "COMMIT AND CHAIN", b'Z', "T");
@@ -233,6 +234,17 @@ const BEFORE_THE_END: [(&str, Commits); 9] = [
         client.send();
         while client.receive().0 != b'N' {}
     }),
+    // Its session flushes by itself, unless it is told not to.
+    ("a lone writer that opts out", |client, number| {
+        for _ in 0..12 {
+            query_until(client, "INSERT INTO t VALUES (-1)", b'Z', "I");
+        }
+        query_until(client, "BEGIN", b'Z', "T");
+        for sql in ["SET LOCAL synchronous_commit = off", &format!("{INSERT} ({number})")] {
+            query_until(client, sql, b'Z', "T");
+        }
+        query_until(client, "COMMIT", b'Z', "I");
+    }),
     ("a portal from before that is run with the COMMIT", |client, number| {
         query_until(client, "BEGIN", b'Z', "T");
         client.message(b'P', format!("\0SELECT save_one({number})\0\0\0").as_bytes());
@@ -249,7 +261,7 @@ const BEFORE_THE_END: [(&str, Commits); 9] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_committed_before_its_unit_ends_is_told_when_it_is_durable() {
+async fn whatever_way_something_is_committed_it_is_told_when_it_is_durable() {
     let base = tempfile::tempdir_in("/var/tmp").expect("temp dir");
     let cluster = Cluster::create(spec(base.path(), &[("wal_writer_delay", "10s")])).expect("made");
     let mut server = cluster.start_watched().expect("started");
@@ -268,7 +280,7 @@ async fn what_is_committed_before_its_unit_ends_is_told_when_it_is_durable() {
         .await
         .unwrap();
     drop(direct);
-    for (number, (what, commits)) in (0..).zip(BEFORE_THE_END) {
+    for (number, (what, commits)) in (0..).zip(WAYS) {
         let socket = server.socket_dir().to_owned();
         let to = ConnectOptions::new(Host::Unix(socket), server.port(), "postgres", "postgres");
         let mut options = Options::new(to);
