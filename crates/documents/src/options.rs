@@ -9,6 +9,8 @@ pub struct Options {
     pub pool: PoolOptions,
     /// How a document is locked before it is written.
     pub locks: Locks,
+    /// How long a transaction does nothing once it has its lock.
+    pub idle: Duration,
     /// Isolation of the transactions that write.
     pub isolation: Isolation,
     /// How often a transaction is tried again that met another (40001, 40P01 and what else ends
@@ -116,6 +118,7 @@ impl Default for Options {
         Self {
             pool: PoolOptions::default(),
             locks: Locks::NoKeyUpdate,
+            idle: Duration::ZERO,
             isolation: Isolation::ReadCommitted,
             retries: 10,
             // Those of the workload.

@@ -53,6 +53,7 @@ pub struct Posted {
 pub struct Store {
     pool: Pool,
     locks: Locks,
+    idle: Duration,
     isolation: Isolation,
     retries: u32,
 }
@@ -82,8 +83,8 @@ impl Store {
             return Err(ServiceError::NotUnique);
         }
         drop(lease);
-        let Options { locks, isolation, retries, .. } = *options;
-        Ok(Self { pool, locks, isolation, retries })
+        let Options { locks, idle, isolation, retries, .. } = *options;
+        Ok(Self { pool, locks, idle, isolation, retries })
     }
 
     pub(crate) fn pool(&self) -> &Pool {
@@ -183,6 +184,7 @@ impl Store {
                 if let Some(of) = of.filter(|of| *of != resource) {
                     return Err(StoreError::OtherResource(of.to_owned()));
                 }
+                self.idle().await;
                 lease.query(&sql::UPDATE, &[&partition, &id, &0_i32, &json, &targets]).await
             }
         };
@@ -231,6 +233,7 @@ impl Store {
         if version.is_some_and(|version| version != found) {
             return Err(StoreError::OtherVersion(found));
         }
+        self.idle().await;
         let (any_or, json) = (version.unwrap_or(0), Json(document.body));
         let rows =
             lease.query(&sql::UPDATE, &[&partition, &row_id, &any_or, &json, &targets]).await;
@@ -239,6 +242,13 @@ impl Store {
         let Some(row) = rows.first() else { return Err(StoreError::Met("version".to_owned())) };
         self.end(lease, row, document, &targets).await?;
         Ok(row.get(1))
+    }
+
+    /// What an application does between its statements, where that is to be seen.
+    async fn idle(&self) {
+        if !self.idle.is_zero() {
+            tokio::time::sleep(self.idle).await;
+        }
     }
 
     /// Commits what was written, where all that it refers to was found.

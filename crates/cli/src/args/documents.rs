@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use walwright_server::Secret;
 
 use super::load::pair;
-use super::values::some_time;
+use super::values::{duration, some_time};
 
 const HELP: &str = r#"Examples:
   walwright documents serve                         on a server of its own, from nothing
@@ -105,6 +105,10 @@ pub struct ServeDocumentsArgs {
         help_heading = "Transactions"
     )]
     pub locks: LocksChoice,
+    /// How long a transaction does nothing once it has its lock, as one does that calls another
+    /// service then.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration, help_heading = "Transactions")]
+    pub idle: Duration,
     /// Isolation of what writes.
     #[arg(
         long,

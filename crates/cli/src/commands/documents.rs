@@ -137,6 +137,7 @@ fn options(args: &ServeDocumentsArgs) -> Options {
             LocksChoice::UpdateNowait => Locks::UpdateNowait,
             LocksChoice::None => Locks::None,
         },
+        idle: args.idle,
         isolation: match args.isolation {
             IsolationChoice::ReadCommitted => Isolation::ReadCommitted,
             IsolationChoice::RepeatableRead => Isolation::RepeatableRead,
