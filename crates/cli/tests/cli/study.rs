@@ -1,6 +1,8 @@
 //! Experiments over whole applications: the application here is walwright's gateway, the load
 //! tool PostgreSQL's pgbench.
 
+use std::path::Path;
+
 use walwright_server::Major;
 
 use crate::common::{Place, install};
@@ -112,4 +114,37 @@ fn what_fails_is_told_with_its_last_words() {
     run("unused.toml", &unused).code(2).says(&["no command line has {connections}"]);
     let missing = plan(r#"["no-such-service"]"#, "127.0.0.1:{port}", &PGBENCH);
     run("missing.toml", &missing).code(2).says(&["there is no program 'no-such-service'"]);
+}
+
+#[test]
+fn an_application_that_dies_ends_its_load_and_is_told_first() {
+    let place = Place::new();
+    let begun = place.path("load.pid").display().to_string();
+    // It dies two seconds into a load of ten minutes.
+    let dying = format!(
+        r#"["sh", "-c", "rm -f {begun}; until test -e {begun}; do sleep 0.1; done; sleep 2; echo out of memory; exit 9"]"#
+    );
+    let with_load = |application: &str, load: &str| {
+        let text = plan(application, "", &PGBENCH).replace("ready = \"\"\n", "");
+        let command = text.lines().find(|line| line.starts_with("command = [\"env")).unwrap();
+        place.file("plan.toml", &text.replace(command, load))
+    };
+    let long = format!(
+        r#"command = ["sh", "-c", "echo $$ > {begun}; echo {{connections}} sent; exec sleep 600"]"#
+    );
+    let died = place.run(&["experiment", &with_load(&dying, &long)]).code(1);
+    died.says(&["the application ended during the load with exit code 9", "out of memory"]);
+    let load = std::fs::read_to_string(&begun).unwrap();
+    assert!(!Path::new("/proc").join(load.trim()).exists(), "the load goes on");
+    for run in place.run(&["runs", "--json"]).code(0).json().as_array().unwrap() {
+        assert_eq!(run["state"], "interrupted", "{run}");
+    }
+    // It is told too where nothing can be measured without it.
+    let refusing = r#"["sh", "-c", "echo no license found: {connections}; exit 3"]"#;
+    place.file("a.http", "GET /\n");
+    let ours = "http = \"http://127.0.0.1:{port}\"\nrequests = [\"a.http\"]";
+    place
+        .run(&["experiment", &with_load(refusing, ours)])
+        .code(1)
+        .says(&["the application ended during the load with exit code 3", "no license found"]);
 }

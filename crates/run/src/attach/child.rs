@@ -155,7 +155,8 @@ fn until_ended(
     let mut said = Vec::new();
     let _ = told.take(LONGEST_REPORT).read_to_end(&mut said);
     let said = String::from_utf8_lossy(&said).into_owned();
-    let strays = tree::end_strays(strangers);
+    // A guard that ends by itself leaves nothing; beside it others may still be at work.
+    let strays = if code.is_none() { tree::end_strays(strangers) } else { String::new() };
     let _ = set_child_subreaper(false);
     CommandEnd { code, left: if strays.is_empty() { said } else { strays }, printed: None }
 }

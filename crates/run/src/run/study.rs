@@ -21,7 +21,7 @@ use super::target::Target;
 use super::{
     Finished, LoadChoice, RunError, RunPlan, TargetPlan, WorkloadPlan, blocking, load_data, run,
 };
-use crate::attach::child::{Child, find_program};
+use crate::attach::child::{Child, CommandEnd, find_program};
 use crate::{
     CommandPlan, Observer, PoolWaitPlan, Printing, ProbePlan, Progress, RecordPlan, ServerAddress,
     Until,
@@ -150,6 +150,9 @@ pub struct ApplicationPlan {
 const LOOK: Duration = Duration::from_millis(50);
 /// How long one such look may take.
 const ONE_LOOK: Duration = Duration::from_secs(1);
+/// How much later than the failure of its load an application's death may be heard of: what it
+/// leaves behind is ended first.
+const LAST_NEWS: Duration = Duration::from_secs(3);
 /// Lines of a program's output that are told where it fails.
 const LAST_LINES: usize = 8;
 /// Ticks of wait events a second where the plan does not say.
@@ -302,34 +305,45 @@ impl Programs {
             }
         };
         let pid = application.as_ref().and_then(Child::process);
-        let finished = {
-            let measuring = self.measure(lab, plan, pid, stop, observer);
-            let died = async {
-                match &mut application {
-                    Some(child) => child.ended().await,
-                    None => std::future::pending().await,
+        let ending = Stop::new();
+        let (measured, dead) = {
+            let measuring = self.measure(lab, plan, pid, &ending, observer);
+            let watching = async {
+                tokio::select! {
+                    biased;
+                    () = stop.requested() => None,
+                    end = ended(application.as_mut()) => Some(end),
                 }
             };
-            tokio::pin!(measuring);
-            let before = tokio::select! {
-                finished = &mut measuring => Ok(finished),
-                end = died => Err(end),
-            };
-            match before {
-                Ok(finished) => finished?,
-                // What was measured until then is kept: the load ends by itself, or by its errors.
-                Err(end) => {
-                    let finished = measuring.await?;
-                    let what = format!("ended during the load {}", by(end.code));
-                    return Err(self.failed(&finished.id.0, "application", APPLICATION, &what));
+            tokio::pin!(measuring, watching);
+            tokio::select! {
+                biased;
+                // A load without its application measures nothing more.
+                dead = &mut watching => {
+                    ending.request();
+                    (measuring.await, dead)
+                }
+                measured = &mut measuring => {
+                    let is_well = matches!(&measured, Ok(of) if of.state == RunState::Complete);
+                    let heard = match is_well {
+                        true => None,
+                        false => tokio::time::timeout(LAST_NEWS, watching).await.ok().flatten(),
+                    };
+                    (measured, heard)
                 }
             }
         };
+        if let Some(end) = dead {
+            // Whatever the load says of it, this is why.
+            let what = format!("ended during the load {}", by(end.code));
+            let run = measured.as_ref().map_or("", |finished| &finished.id.0);
+            return Err(self.failed(run, "application", APPLICATION, &what));
+        }
         if let Some(child) = &mut application {
             child.end();
             child.ended().await;
         }
-        Ok(finished)
+        measured
     }
 
     /// Has the load made, and recorded. `application` is its process.
@@ -448,6 +462,14 @@ impl Programs {
             run => format!("; what was measured is in {run}"),
         };
         RunError::Program { who, what: format!("{what}{kept}"), said }
+    }
+}
+
+/// Waits for the end of an application; without one, for ever.
+async fn ended(application: Option<&mut Child>) -> CommandEnd {
+    match application {
+        Some(child) => child.ended().await,
+        None => std::future::pending().await,
     }
 }
 
