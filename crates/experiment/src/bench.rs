@@ -220,7 +220,9 @@ impl Bench {
             LoadOptions { http: Some(server), requests, .. } => {
                 StudyLoad::Http { server: server.clone(), requests: requests.clone() }
             }
-            LoadOptions { command, .. } if !command.is_empty() => StudyLoad::Tool(command.clone()),
+            LoadOptions { command, results, .. } if !command.is_empty() => {
+                StudyLoad::Tool { command: command.clone(), results: results.clone() }
+            }
             _ => return Ok(None),
         };
         let guard = CommandPlan::own_guard().map_err(|source| RunError::System {

@@ -258,11 +258,31 @@ impl PlanFile {
         if self.load.http.is_some() && !self.load.command.is_empty() {
             return fault("command", "the load is made by a command or by requests: leave one out");
         }
+        self.check_results()?;
         let other =
             |arm: &&ArmTable| (arm.load.is_from_outside() && !has_load) || arm.load.http.is_some();
         if let Some(arm) = self.arms.iter().find(other) {
             let what = "the baseline says what makes the load: a command, or http";
             return Err(PlanError::value(&arm.name, "command", what));
+        }
+        Ok(())
+    }
+
+    /// That files of results are those of a command and of one run: what another run left would be
+    /// read as this one's.
+    fn check_results(&self) -> Result<(), PlanError> {
+        let of_arms = self.arms.iter().map(|arm| (arm.name.as_str(), &arm.load.results));
+        for (arm, results) in iter::once(("", &self.load.results)).chain(of_arms) {
+            if !results.is_empty() && self.load.command.is_empty() {
+                let what = "files of results are written by a command: give [load] one";
+                return Err(PlanError::value(arm, "results", what));
+            }
+            if let Some(file) = results.iter().find(|file| !file.starts_with("{files}/")) {
+                let what = format!(
+                    "'{file}' outlives its run: let the command write it to {{files}}, a directory of each run, and name it {{files}}/NAME"
+                );
+                return Err(PlanError::value(arm, "results", what));
+            }
         }
         Ok(())
     }
@@ -434,6 +454,7 @@ impl PlanFile {
             parameters: super::plan_tables::texts(&self.parameters),
             load: LoadOptions {
                 command: self.load.command.clone(),
+                results: self.load.results.clone(),
                 http: self.load.http.clone(),
                 requests: self
                     .load
@@ -562,6 +583,10 @@ mod tests {
             let told = error(&format!("[server]\ndsn = \"{secret}\"\n{LEAST}"));
             assert!(told.contains("line 2") && told.contains(".pgpass"), "{told}");
         }
+        let kept = format!("[load]\ncommand = [\"k6\"]\nresults = [\"k6.csv\"]\n{LEAST}");
+        assert!(error(&kept).contains("line 3") && error(&kept).contains("{files}/NAME"));
+        let unwritten = error(&format!("{LEAST}load = {{ results = [\"{{files}}/k6.csv\"] }}\n"));
+        assert!(unwritten.contains("small") && unwritten.contains("by a command"), "{unwritten}");
         let time = error(&format!("[load]\nduration = \"5\"\n{LEAST}"));
         assert!(time.contains("line 2") && time.contains("30s"), "{time}");
     }

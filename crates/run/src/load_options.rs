@@ -31,6 +31,10 @@ pub struct LoadOptions {
     /// a parameter of the plan. Empty without one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
+    /// Files of results that the command writes, as patterns: each begins with `{files}/`, and
+    /// `*` in its name stands for any letters. Without any, what the command prints is read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub results: Vec<String>,
     /// The application that walwright's clients ask by HTTP in place of the server, such as
     /// `http://127.0.0.1:{port}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -137,6 +141,10 @@ impl LoadOptions {
                 true => below.command.clone(),
                 false => self.command.clone(),
             },
+            results: match self.results.is_empty() {
+                true => below.results.clone(),
+                false => self.results.clone(),
+            },
             http: self.http.clone().or_else(|| below.http.clone()),
             requests: match self.requests.is_empty() {
                 true => below.requests.clone(),
@@ -237,6 +245,7 @@ impl LoadOptions {
         let rules = choice.rules;
         LoadOptions {
             command: Vec::new(),
+            results: Vec::new(),
             http: None,
             requests: Vec::new(),
             clients: choice.clients,
@@ -290,6 +299,9 @@ impl LoadOptions {
         let mut words = Vec::new();
         if !self.command.is_empty() {
             words.push(format!("load by {}", self.command.join(" ")));
+        }
+        if !self.results.is_empty() {
+            words.push(format!("results in {}", self.results.join(", ")));
         }
         if !self.requests.is_empty() {
             words.push(format!("requests of {}", self.requests.join(", ")));
@@ -365,6 +377,7 @@ mod tests {
     fn a_load_is_what_its_options_say_and_gives_them_back() {
         let whole = LoadOptions {
             command: Vec::new(),
+            results: Vec::new(),
             http: None,
             requests: Vec::new(),
             clients: Some(3),

@@ -7,8 +7,8 @@ use walwright_server::Major;
 
 use crate::common::{Place, install};
 
-/// A plan whose application and load are these commands.
-fn plan(application: &str, ready: &str, pgbench: &[&str]) -> String {
+/// pgbench with these arguments, as a command line of a plan.
+fn pgbench(arguments: &[&str]) -> Vec<String> {
     let command = install(Major::V18).command("pgbench");
     let mut words = vec!["env".to_owned()];
     words.extend(
@@ -17,7 +17,13 @@ fn plan(application: &str, ready: &str, pgbench: &[&str]) -> String {
             .filter_map(|(name, value)| Some(format!("{}={}", name.to_str()?, value?.to_str()?))),
     );
     words.push(command.get_program().to_str().unwrap().to_owned());
-    words.extend(pgbench.iter().map(|word| (*word).to_owned()));
+    words.extend(arguments.iter().map(|word| (*word).to_owned()));
+    words
+}
+
+/// A plan whose application and load are these commands.
+fn plan(application: &str, ready: &str, arguments: &[&str]) -> String {
+    let words = pgbench(arguments);
     format!(
         r#"
 name = "through a gateway"
@@ -97,8 +103,8 @@ fn what_fails_is_told_with_its_last_words() {
     .code(1)
     .says(&["the application does not answer at 127.0.0.1:", "ready_within"]);
     let of_pgbench = plan(&gateway(), "127.0.0.1:{port}", &PGBENCH);
-    let command = of_pgbench.lines().find(|line| line.starts_with("command = [\"env")).unwrap();
-    let other = |words: &str| of_pgbench.replace(command, &format!("command = {words}"));
+    let command = format!("command = {:?}", pgbench(&PGBENCH));
+    let other = |words: &str| of_pgbench.replace(&command, &format!("command = {words}"));
     run("other.toml", &other(r#"["sh", "-c", "sleep 1; echo {connections} hellos"]"#))
         .code(1)
         .says(&["nor did the server commit anything", "hellos", "what was measured is in"]);
@@ -126,8 +132,8 @@ fn an_application_that_dies_ends_its_load_and_is_told_first() {
     );
     let with_load = |application: &str, load: &str| {
         let text = plan(application, "", &PGBENCH).replace("ready = \"\"\n", "");
-        let command = text.lines().find(|line| line.starts_with("command = [\"env")).unwrap();
-        place.file("plan.toml", &text.replace(command, load))
+        let command = format!("command = {:?}", pgbench(&PGBENCH));
+        place.file("plan.toml", &text.replace(&command, load))
     };
     let long = format!(
         r#"command = ["sh", "-c", "echo $$ > {begun}; echo {{connections}} sent; exec sleep 600"]"#
@@ -147,4 +153,41 @@ fn an_application_that_dies_ends_its_load_and_is_told_first() {
         .run(&["experiment", &with_load(refusing, ours)])
         .code(1)
         .says(&["the application ended during the load with exit code 3", "no license found"]);
+}
+
+#[test]
+fn results_are_read_from_files_that_the_load_tool_writes() {
+    let place = Place::new();
+    let text = plan(&gateway(), "127.0.0.1:{port}", &PGBENCH);
+    let words = pgbench(&PGBENCH);
+    let command = format!("command = {words:?}");
+    // It says the same on standard output, where less of it is told.
+    let logged = format!(
+        "{} -l --log-prefix={{files}}/part && mv {{files}}/part.* {{files}}/operations",
+        words.join(" ")
+    );
+    let run = |load: &str, results: &str| {
+        let load = ["sh", "-c", load];
+        let load = format!("command = {load:?}\nresults = [{results:?}]\nwarmup = \"1s\"");
+        let plan = place.file("plan.toml", &text.replace(&command, &load));
+        place.run(&["experiment", &plan, "--json"])
+    };
+    let judged = run(&logged, "{files}/oper*").code(0).json();
+    assert!(judged["judged"]["arms"][0]["value"].as_f64().unwrap() > 0.0, "{judged}");
+    let record = place.run(&["export", "latest"]).code(0).json();
+    let log = &record["client"]["logs"][0];
+    assert_eq!((&log["file"], &log["format"]), (&"operations".into(), &"pgbench log".into()));
+    assert_eq!(log["detail"], "operations");
+
+    // What was measured is kept, and the plan's own words say what is missing.
+    run("sleep {connections}", "{files}/results.json").code(1).says(&[
+        "the load tool ended, and its results are not there",
+        "there is no file {files}/results.json",
+        "what was measured is in",
+    ]);
+    let told = format!("{logged}; echo no results today > {{files}}/results.json");
+    run(&told, "{files}/results.json").code(1).says(&["results.json", "no results today"]);
+    let kept = place.run(&["export", "latest"]).code(0).json();
+    assert_eq!(kept["client"]["logs"][0]["format"], "pgbench summary", "{kept}");
+    run(&logged, "results.json").code(2).says(&["outlives its run", "{files}/NAME"]);
 }

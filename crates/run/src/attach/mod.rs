@@ -207,18 +207,21 @@ async fn join_logs(
     let (joined, error) = match of_files(session, recorded, input).await {
         Ok(joined) => (joined, None),
         Err(error) => {
-            let warning = Warning::new(
-                WarningCode::ClientLog,
-                format!("what the clients measured is not in the record: {error}"),
-            )
-            .hint(format!("walwright record --add-to {id} --client-log FILE adds it"));
+            let text = format!("what the clients measured is not in the record: {error}");
+            let warning = Warning::new(WarningCode::ClientLog, text);
+            // A study's files go when its run ends.
+            let warning = match session.plan.expects_results {
+                true => warning,
+                false => warning
+                    .hint(format!("walwright record --add-to {id} --client-log FILE adds it")),
+            };
             session.notes.warn(warning);
             (None, Some(error))
         }
     };
     // What was printed is that much at least, whatever became of the files.
     let joined = joined.or_else(|| of_printed(session, printed?, recorded));
-    if joined.is_none() && session.plan.expects_results {
+    if joined.is_none() && error.is_none() && session.plan.expects_results {
         let text = "the load tool printed no results that are known here, so what is told of the \
                     load is what the server committed";
         session.notes.warn(

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::net::TcpListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,8 +23,8 @@ use super::{
 };
 use crate::attach::child::{Child, CommandEnd, find_program};
 use crate::{
-    CommandPlan, Observer, PoolWaitPlan, Printing, ProbePlan, Progress, RecordPlan, ServerAddress,
-    Until,
+    CommandPlan, LogChoice, Observer, PoolWaitPlan, Printing, ProbePlan, Progress, RecordPlan,
+    ServerAddress, Until,
 };
 
 /// The programs of a study, and what their command lines leave open.
@@ -45,8 +45,14 @@ pub struct StudyPlan {
 /// What makes the load of a study.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StudyLoad {
-    /// A tool: program and arguments.
-    Tool(Vec<String>),
+    /// A tool.
+    Tool {
+        /// Program and arguments.
+        command: Vec<String>,
+        /// Files that hold its results, as patterns in `{files}`; without any, what it prints
+        /// does.
+        results: Vec<String>,
+    },
     /// walwright's own clients, which ask the application by HTTP.
     Http {
         /// Its address, such as `http://127.0.0.1:{port}`.
@@ -59,11 +65,11 @@ pub enum StudyLoad {
 impl StudyLoad {
     /// All that may name a value.
     fn texts(&self) -> impl Iterator<Item = &String> {
-        let (words, server) = match self {
-            StudyLoad::Tool(words) => (words, None),
-            StudyLoad::Http { server, requests } => (requests, Some(server)),
+        let (words, more) = match self {
+            StudyLoad::Tool { command, results } => (command, results.as_slice()),
+            StudyLoad::Http { server, requests } => (requests, std::slice::from_ref(server)),
         };
-        words.iter().chain(server)
+        words.iter().chain(more)
     }
 }
 
@@ -76,8 +82,8 @@ impl StudyPlan {
     pub fn check(&self) -> Result<(), RunError> {
         let mut texts: Vec<&String> = self.load.texts().collect();
         let mut programs = Vec::new();
-        if let StudyLoad::Tool(words) = &self.load {
-            programs.push(words);
+        if let StudyLoad::Tool { command, .. } = &self.load {
+            programs.push(command);
         }
         if let Some(of) = &self.application {
             texts.extend(of.command.iter().chain(of.environment.values()).chain(&of.ready));
@@ -215,7 +221,7 @@ async fn unless<T>(
 
 /// What makes the load of one run.
 enum Load {
-    Tool(CommandPlan),
+    Tool { command: CommandPlan, results: Vec<LogChoice> },
     Http { server: HttpServer, requests: Vec<String> },
 }
 
@@ -225,7 +231,7 @@ struct Programs {
     load: Load,
     pool_wait: Option<PoolWaitPlan>,
     params: ConnectParams,
-    /// Holds what they print.
+    /// Holds what they print, and `{files}`.
     printed: tempfile::TempDir,
 }
 
@@ -238,7 +244,7 @@ impl Programs {
             .map_err(system("finding a free port"))?
             .port();
         let length = load.duration + load.warm_up.unwrap_or_default();
-        let files = printed.path().join("files");
+        let files = printed.path().join(FILES);
         let written = std::fs::create_dir(&files).and_then(|()| {
             study.files.iter().try_for_each(|(name, text)| std::fs::write(files.join(name), text))
         });
@@ -267,7 +273,13 @@ impl Programs {
             }
         };
         let load = match &study.load {
-            StudyLoad::Tool(of) => Load::Tool(command(words(of)?, server_variables(params), LOAD)),
+            StudyLoad::Tool { command: of, results } => Load::Tool {
+                command: command(words(of)?, server_variables(params), LOAD),
+                results: results
+                    .iter()
+                    .map(|file| Ok(LogChoice { path: filled(file, &values)?.into(), format: None }))
+                    .collect::<Result<_, RunError>>()?,
+            },
             StudyLoad::Http { server, requests } => Load::Http {
                 server: filled(server, &values)?.parse()?,
                 requests: requests
@@ -358,8 +370,8 @@ impl Programs {
         // The cluster of this run, whatever the caller's PG* variables name.
         let behind = ServerAddress::Known(Box::new(self.params.clone()));
         let probe = plan.probe.unwrap_or(ProbePlan { waits_hz: WAITS_HZ });
-        let tool = match &self.load {
-            Load::Tool(command) => command,
+        let (tool, results) = match &self.load {
+            Load::Tool { command, results } => (command, results),
             Load::Http { server, requests } => {
                 let target = TargetPlan::Attached {
                     server: behind,
@@ -396,7 +408,7 @@ impl Programs {
             server: Some(behind),
             until: Until::CommandEnds(tool.clone()),
             warm_up: plan.load.warm_up.unwrap_or_default(),
-            logs: Vec::new(),
+            logs: results.clone(),
             parts,
             pool_wait: self.pool_wait.clone(),
             gateway_metrics: None,
@@ -408,6 +420,13 @@ impl Programs {
         let recorded = crate::record(lab, record, stop.clone(), Arc::clone(observer)).await?;
         let error = match recorded.code {
             _ if recorded.state != RunState::Complete => None,
+            Some(0) if let Some(error) = &recorded.error => {
+                // Nobody finds the directory once the run has ended.
+                let files = self.files().display().to_string();
+                let error = error.to_string().replace(&files, "{files}");
+                let what = format!("ended, and its results are not there: {error}");
+                Some(self.failed(&recorded.id.0, "load tool", LOAD, &what))
+            }
             Some(0) if recorded.record.client.is_none() && !has_throughput(&recorded.summary) => {
                 let what = "ended, and neither did it print results that are known here nor did \
                             the server commit anything";
@@ -455,6 +474,11 @@ impl Programs {
         }
     }
 
+    /// The directory that `{files}` stands for.
+    fn files(&self) -> PathBuf {
+        self.printed.path().join(FILES)
+    }
+
     fn failed(&self, run: &str, who: &'static str, name: &str, what: &str) -> RunError {
         let said = last_lines(&self.printed.path().join(name));
         let kept = match run {
@@ -479,6 +503,7 @@ fn has_throughput(summary: &Summary) -> bool {
 
 const APPLICATION: &str = "application";
 const LOAD: &str = "load";
+const FILES: &str = "files";
 
 fn by(code: Option<i32>) -> String {
     match code {
