@@ -118,7 +118,8 @@ pub struct ServeDocumentsArgs {
         help_heading = "Transactions"
     )]
     pub isolation: IsolationChoice,
-    /// How often a transaction that met another (40001, 40P01) is tried again.
+    /// How often a transaction that met another is tried again: on 40001, 40P01 and 55P03, and on
+    /// 23503 and 23505 of a write, which come from a concurrent writer.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(..=1000), help_heading = "Transactions")]
     pub retries: u32,
     /// Longest that a statement may take.
