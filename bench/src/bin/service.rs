@@ -39,7 +39,7 @@ const GET: Asked = Asked {
     name: "GET by id",
     requests: "\
 \\set number random(1, 10000 * :scale)
-\\set resource :number % 8
+\\set resource case when :number % 20 < 8 then 0 when :number % 20 < 13 then 1 when :number % 20 < 15 then 2 else :number % 20 - 12 end
 \\uuid id :number
 GET /data/resource-:resource/:id
 ",

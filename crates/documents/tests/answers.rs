@@ -17,12 +17,12 @@ async fn each_request_has_the_answer_that_its_user_expects() {
     // A document that the workload has made.
     let row = database.session().await;
     let row = row.query_one("SELECT uuid::text FROM document WHERE id = 7", &[]).await.unwrap();
-    let path = format!("/data/resource-7/{}", row.get::<_, &str>(0));
+    let path = format!("/data/resource-0/{}", row.get::<_, &str>(0));
     let found = client.get(&path).await;
     assert_eq!((found.status, found.version()), (200, 1));
     assert_eq!(found.json()["body"]["number"], 7);
-    assert_eq!(client.get(&path.replace("-7/", "-6/")).await.status, 404);
-    let same = client.get("/data/resource-7?identity=7").await;
+    assert_eq!(client.get(&path.replace("-0/", "-6/")).await.status, 404);
+    let same = client.get("/data/resource-0?identity=7").await;
     assert_eq!((same.status, same.text), (200, found.text));
 
     let post = r#"{"identity": "ä/1", "references": [7, 15, 7], "body": {"a": 1.50}}"#;
@@ -79,7 +79,7 @@ async fn each_request_has_the_answer_that_its_user_expects() {
     }
     for wrong in [r#"{"x": "\u0000"}"#, r#"{"x": "\ud800"}"#, r#"{"x": 1e999999}"#] {
         let post = format!(r#"{{"identity": 1, "body": {wrong}}}"#);
-        let answer = client.post("/data/resource-1", &post).await;
+        let answer = client.post("/data/resource-0", &post).await;
         assert_eq!(answer.status, 400, "{wrong}: {}", answer.text);
     }
     assert_eq!(client.get("/data/resource-1?limit=x").await.status, 400);
@@ -179,13 +179,13 @@ async fn a_pool_that_is_exhausted_says_when_to_come_again() {
     holding.execute("SELECT FROM document WHERE id = 3 FOR UPDATE", &[]).await.unwrap();
     let address = served.address;
     let waiting =
-        tokio::spawn(async move { Client::new(address).post("/data/resource-3", post).await });
+        tokio::spawn(async move { Client::new(address).post("/data/resource-0", post).await });
     // The only session waits for the lock from here on.
     let blocked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
     while holding.query_one(blocked, &[]).await.unwrap().get::<_, i64>(0) == 0 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let refused = client.get("/data/resource-3?identity=3").await;
+    let refused = client.get("/data/resource-0?identity=3").await;
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
     holding.commit().await.unwrap();
     assert_eq!(waiting.await.unwrap().status, 200);
@@ -194,7 +194,7 @@ async fn a_pool_that_is_exhausted_says_when_to_come_again() {
     let holding = session.transaction().await.unwrap();
     holding.execute("SELECT FROM document WHERE id = 3 FOR UPDATE", &[]).await.unwrap();
     let leaving =
-        tokio::spawn(async move { Client::new(address).post("/data/resource-3", post).await });
+        tokio::spawn(async move { Client::new(address).post("/data/resource-0", post).await });
     while holding.query_one(blocked, &[]).await.unwrap().get::<_, i64>(0) == 0 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -202,7 +202,7 @@ async fn a_pool_that_is_exhausted_says_when_to_come_again() {
     _ = leaving.await;
     holding.commit().await.unwrap();
     loop {
-        let found = client.get("/data/resource-3?identity=3").await;
+        let found = client.get("/data/resource-0?identity=3").await;
         if found.status == 200 {
             break;
         }

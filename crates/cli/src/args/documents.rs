@@ -13,8 +13,8 @@ const HELP: &str = r#"Examples:
   walwright documents serve                         on a server of its own, from nothing
   walwright documents serve --dsn postgres://me@db/app --create --scale 10
   walwright documents serve --pool-size 50 --reset discard_all -o references=merge
-  curl -d '{"identity": 17, "references": [3], "body": {"a": 1}}' http://127.0.0.1:8090/data/resource-1
-  curl 'http://127.0.0.1:8090/data/resource-1?identity=17'
+  curl -d '{"identity": 17, "references": [3], "body": {"a": 1}}' http://127.0.0.1:8090/data/resource-5
+  curl 'http://127.0.0.1:8090/data/resource-5?identity=17'
 
 POST /data/RESOURCE writes the document of an identity, 201 where it is new and 200 where it was
 there, with its address and its version (ETag); 409 names references to what does not exist. PUT
