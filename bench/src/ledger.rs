@@ -222,7 +222,7 @@ impl Book {
         random: &mut Xoshiro256PlusPlus,
     ) -> Result<(), Error> {
         let hot = random.random_range(0..HOT_ROWS);
-        match random.random_range(0..12) {
+        match random.random_range(0..13) {
             0 | 1 => self.insert(client).await,
             2 => self.insert_at_once(client).await,
             3 => self.add(client, hot).await,
@@ -232,6 +232,7 @@ impl Book {
             7 => self.batch(client, hot, random.random_range(0..4) == 0).await,
             8 => self.copy(client, random.random_range(1..300), random.random()).await,
             9 => self.claim(client).await,
+            12 => self.chain(client, random.random_range(1..4)).await,
             10 => self.read(client, hot, random.random_range(0..self.clients)).await,
             _ => self.read_twice(client, hot, random.random_range(0..self.clients)).await,
         }
@@ -302,6 +303,30 @@ impl Book {
             self.told_hot[hot] = self.told_hot[hot].max(n);
         }
         Ok(())
+    }
+
+    /// Transactions of one insert, each of which begins as the one before it commits; the last is
+    /// rolled back.
+    async fn chain(&mut self, client: &Client, count: usize) -> Result<(), Error> {
+        if let Err(error) = client.batch_execute("BEGIN").await {
+            return self.survived(error);
+        }
+        for _ in 0..count {
+            let (at, token) = self.open(1, None, None, Fate::Refused);
+            match client.query_one(INSERT, &[&token]).await {
+                Ok(row) => self.expect(token, number(&row, 0)),
+                Err(error) => {
+                    self.survived(error)?;
+                    break;
+                }
+            }
+            self.writes[at].fate = Fate::Unknown;
+            let result = client.batch_execute("COMMIT AND CHAIN").await;
+            if self.settle(at, result)?.is_none() {
+                break;
+            }
+        }
+        client.batch_execute("ROLLBACK").await.or_else(|error| self.survived(error))
     }
 
     /// Several statements on their way at once, each its own transaction.

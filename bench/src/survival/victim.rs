@@ -147,7 +147,7 @@ impl Victim {
                 let token = self.book.send_blindly();
                 [query("BEGIN"), query(&insert(token)), query("COMMIT")].concat()
             }
-            // Nothing commits before a Sync.
+            // An INSERT commits at its Sync.
             6 => extended(self.book.send_uncommitted(1), b'H'),
             _ => {
                 let (first, second) = (self.book.send_blindly(), self.book.send_blindly());
