@@ -23,8 +23,9 @@ use super::{BenchPlan, Configuration, Design, LoadOptions, Metric, PlanError};
 pub const EXAMPLE: &str = include_str!("example.toml");
 
 /// Plans that walwright has with it, by name.
-pub const SHIPPED: [(&str, &str); 5] = [
+pub const SHIPPED: [(&str, &str); 6] = [
     ("ingest", include_str!("../../../plans/ingest.toml")),
+    ("ingest-cost", include_str!("../../../plans/ingest-cost.toml")),
     ("diary", include_str!("../../../plans/diary.toml")),
     ("pool-study", include_str!("../../../plans/pool-study.toml")),
     ("pool-study-locust", include_str!("../../../plans/pool-study-locust.toml")),
