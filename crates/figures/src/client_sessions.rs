@@ -2,7 +2,7 @@
 
 use walwright_record::{Record, Row, Source, Window};
 
-use crate::difference;
+use crate::GatewayTime;
 
 /// Those of our load where there is one: on a shared server the sessions of others are no part of
 /// what its clients waited for.
@@ -22,7 +22,7 @@ impl ClientSessions {
         let is_ours = |row: &Row| row.flag("ours") == Some(true);
         ClientSessions {
             ours: record.load.is_some() && ticks.flat_map(|tick| &tick.rows).any(is_ours),
-            without_barrier: difference(record, Source::Gateway, window).is_ok(),
+            without_barrier: GatewayTime::of(record, window).is_some(),
         }
     }
 

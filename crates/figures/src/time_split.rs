@@ -193,7 +193,7 @@ impl GatewayTime {
     }
 
     /// Of a transaction, by its own counters over the transactions between the same readings.
-    fn of(record: &Record, window: Window) -> Option<GatewayTime> {
+    pub(crate) fn of(record: &Record, window: Window) -> Option<GatewayTime> {
         let counted = difference(record, Source::Gateway, window).ok()?;
         let transactions = transactions_between(record, &counted)?;
         let of = |column: &str| crate::seconds::duration(counted.sum(column).ok()? / transactions);
@@ -526,7 +526,7 @@ pub(crate) fn time_split_with(
             ProcessorAccount::of(record, window, &ticks, clients.ours, without_wait, statements)
         }
     };
-    let mut sleep_scale = account.map_or(SleepScale::ONE, |account| account.scale);
+    let sleep_scale = account.map_or(SleepScale::ONE, |account| account.scale);
     let sessions_in = |class: WaitClass| -> Estimate {
         let sampled = &means[class as usize];
         let exact = |sessions| Estimate { center: sessions, interval: None, ..sampled.clone() };
@@ -551,7 +551,7 @@ pub(crate) fn time_split_with(
         }
         Err(_) => means[IN_TRANSACTION].clone(),
     };
-    let mut on_server = on_server.map(|sessions| sessions / rate);
+    let on_server = on_server.map(|sessions| sessions / rate);
 
     let latency = latency::mean_latency(record, window);
     // In a closed loop the lag histograms are empty.
@@ -559,7 +559,7 @@ pub(crate) fn time_split_with(
     let inside = latency.map(|l| l.saturating_sub(queue.unwrap_or_default()).as_secs_f64());
     let whole = latency.map_or(on_server.center, |l| l.as_secs_f64());
 
-    let mut parts: Vec<TimePart> = WaitClass::ALL
+    let parts: Vec<TimePart> = WaitClass::ALL
         .into_iter()
         .map(|class| (class, sessions_in(class)))
         .filter(|(_, sessions)| sessions.center > 0.0)
@@ -575,7 +575,7 @@ pub(crate) fn time_split_with(
         })
         .collect();
     let mut residual = inside.map(|inside| on_server.clone().map(|server| inside - server));
-    let mut overdrawn = 0.0;
+    let (mut overdrawn, mut fits) = (0.0, 1.0);
     let mut warnings = Vec::new();
     if let Some(hidden) = hidden {
         warnings.push(format!("what some sessions wait for is missing: {}", hidden.blind()));
@@ -591,10 +591,7 @@ pub(crate) fn time_split_with(
     }
     // Parts of a whole are no more than it.
     if let Some((inside, over)) = inside.zip(residual.as_mut()).filter(|(_, r)| r.center < 0.0) {
-        let fits = inside / on_server.center;
-        parts.iter_mut().for_each(|part| part.scale(fits));
-        sleep_scale = sleep_scale.times(fits);
-        on_server = on_server.map(|server| server * fits);
+        fits = inside / on_server.center;
         overdrawn = -over.center;
         *over = over.clone().map(|_| 0.0);
     }
@@ -605,7 +602,7 @@ pub(crate) fn time_split_with(
                 .to_owned(),
         );
     }
-    Ok(TimeSplit {
+    let mut split = TimeSplit {
         unit: work.unit,
         queue,
         parts,
@@ -629,7 +626,9 @@ pub(crate) fn time_split_with(
         counted_run_delay: None,
         warnings,
         latency,
-    })
+    };
+    split.fit(fits);
+    Ok(split)
 }
 
 /// Places in a tick after its classes: sessions in a transaction, and those of them in a wait.

@@ -141,7 +141,8 @@ impl LoadOptions {
                 true => below.command.clone(),
                 false => self.command.clone(),
             },
-            results: match self.results.is_empty() {
+            // They are those of a command.
+            results: match self.command.is_empty() && self.results.is_empty() {
                 true => below.results.clone(),
                 false => self.results.clone(),
             },

@@ -105,8 +105,8 @@ pub struct ServeDocumentsArgs {
         help_heading = "Transactions"
     )]
     pub locks: LocksChoice,
-    /// How long a transaction does nothing once it has its lock, as one does that calls another
-    /// service then.
+    /// How long a transaction that changes a document does nothing before it writes, as one does
+    /// that calls another service while it holds its lock.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration, help_heading = "Transactions")]
     pub idle: Duration,
     /// Isolation of what writes.

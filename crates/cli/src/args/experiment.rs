@@ -38,7 +38,7 @@ pub struct ExperimentArgs {
 /// `walwright experiment run`, which may be left out.
 #[derive(Debug, Args)]
 pub struct NewExperimentArgs {
-    /// The plan: a TOML file, see --example, or one by name that comes with walwright: ingest, diary, pool-study, pool-study-locust, index-study.
+    /// The plan: a TOML file, see --example, or one by name that comes with walwright: ingest, ingest-cost, diary, pool-study, pool-study-locust, index-study.
     #[arg(value_name = "PLAN", required_unless_present_any = ["resume", "example"])]
     pub plan: Option<PathBuf>,
     /// Print a plan that can be edited and run.

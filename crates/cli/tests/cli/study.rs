@@ -128,7 +128,7 @@ fn an_application_that_dies_ends_its_load_and_is_told_first() {
     let begun = place.path("load.pid").display().to_string();
     // It dies two seconds into a load of ten minutes.
     let dying = format!(
-        r#"["sh", "-c", "rm -f {begun}; until test -e {begun}; do sleep 0.1; done; sleep 2; echo out of memory; exit 9"]"#
+        r#"["sh", "-c", "until test -e {begun}; do sleep 0.1; done; sleep 2; echo out of memory; exit 9"]"#
     );
     let with_load = |application: &str, load: &str| {
         let text = plan(application, "", &PGBENCH).replace("ready = \"\"\n", "");

@@ -3,6 +3,7 @@
 use super::bytes::in_words;
 use super::input::Subject;
 use super::{Item, ReviewItem, Standing, round_size};
+use crate::rules::fair_to_autovacuum;
 use walwright_catalog::parameter;
 
 const GB: f64 = 1_073_741_824.0;
@@ -222,7 +223,7 @@ fn autovacuum_work_mem(subject: &Subject) -> Option<ReviewItem> {
         in_words(together),
         in_words(ram)
     );
-    Some(item.advise(round_size(ram / 16.0 / workers.max(1.0)), why).done())
+    Some(item.advise(fair_to_autovacuum(ram, workers), why).done())
 }
 
 fn effective_cache_size(subject: &Subject) -> Option<ReviewItem> {

@@ -297,7 +297,7 @@ fn size(bytes: f64) -> String {
 
 /// Bytes rounded down to a size that a person would choose: a power of two of megabytes
 /// below 1 GB, whole gigabytes above.
-fn round_size(bytes: f64) -> String {
+pub(crate) fn round_size(bytes: f64) -> String {
     const MB: f64 = 1_048_576.0;
     let megabytes = (bytes / MB).max(1.0);
     let round = if megabytes < 1024.0 {

@@ -4,6 +4,7 @@ use walwright_figures::WaitClass;
 use walwright_record::{Row, Source};
 
 use super::threshold::{CERTAIN, worth};
+use crate::review::round_size;
 use crate::{Action, DiagnosisId, Evidence, Finding, Kind, Reading, Relief, Value};
 
 const MB: f64 = 1024.0 * 1024.0;
@@ -128,15 +129,15 @@ fn overcommitted(reading: &Reading) -> Option<Finding> {
     let fair = (spare / sessions / hash.max(1.0) / MB).floor().clamp(1.0, 1024.0);
     let vacuums = match workers * each {
         0.0 => String::new(),
-        _ => format!(" and {workers:.0} autovacuum workers"),
+        _ => format!(", {workers:.0} autovacuum workers"),
     };
     let mut finding = reading
         .finding(
             DiagnosisId::D46,
             Kind::Problem,
             format!(
-                "One hash in each of the {sessions:.0} sessions{vacuums} may take {:.1} GB \
-                 together with shared_buffers; the machine has {:.1} GB.",
+                "One hash in each of the {sessions:.0} sessions{vacuums} and shared_buffers may \
+                 take {:.1} GB together; the machine has {:.1} GB.",
                 promised / GB,
                 total / GB
             ),
@@ -149,7 +150,6 @@ fn overcommitted(reading: &Reading) -> Option<Finding> {
             Evidence::new("/proc/meminfo or cgroup", "memory", Value::Bytes(total)),
         ]);
     if workers * each > VACUUMS * total {
-        let fair = (VACUUMS * total / workers / MB).floor().max(1.0);
         finding.evidence.push(Evidence::new(
             "pg_settings",
             "memory that an autovacuum worker may take",
@@ -157,7 +157,7 @@ fn overcommitted(reading: &Reading) -> Option<Finding> {
         ));
         finding.actions.extend(reading.set(
             "autovacuum_work_mem",
-            &format!("{fair:.0}MB"),
+            &fair_to_autovacuum(total, workers),
             "Each worker takes maintenance_work_mem unless this is set.",
         ));
     }
@@ -179,6 +179,11 @@ fn autovacuum_memory(reading: &Reading) -> Option<(f64, f64)> {
     let before_17 = reading.version().is_some_and(|version| version < 170_000);
     let workers = reading.number("autovacuum_max_workers")?;
     Some((if before_17 { each.min(GB) } else { each }, workers))
+}
+
+/// What each worker may take of so much memory.
+pub(crate) fn fair_to_autovacuum(total: f64, workers: f64) -> String {
+    round_size(total / 16.0 / workers.max(1.0))
 }
 
 /// D47: the kernel has killed for want of memory, or may.
@@ -321,7 +326,7 @@ fn autovacuum(reading: &Reading) -> Option<Finding> {
     if large && reading.is_set("autovacuum_work_mem", "-1") {
         finding.actions.extend(reading.set(
             "autovacuum_work_mem",
-            "256MB",
+            &fair_to_autovacuum(total?, reading.number("autovacuum_max_workers")?),
             "Each worker takes maintenance_work_mem unless this is set.",
         ));
     }

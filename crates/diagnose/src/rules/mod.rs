@@ -41,6 +41,7 @@ use crate::{Finding, Reading};
 
 pub use gateway::GatewayOutlook;
 pub(crate) use gateway::{advise as advise_gateway, outlook as gateway_outlook};
+pub(crate) use memory::fair_to_autovacuum;
 pub(crate) use relations::relate;
 pub(crate) use sight::not_observable;
 pub(crate) use verdict::verdict;

@@ -73,7 +73,7 @@ impl Child {
         command.envs(plan.environment.iter().map(|(name, value)| (name, value)));
         command.stdout(out).stderr(err);
         // What the guard has no time to end when it is killed becomes ours.
-        set_child_subreaper(true).map_err(|errno| failed(errno.into()))?;
+        let reaper = Reaper::new().map_err(|errno| failed(errno.into()))?;
         let strangers = tree::children();
         let (started, has_started) = std::sync::mpsc::sync_channel(1);
         let (done, ended) = oneshot::channel();
@@ -91,6 +91,7 @@ impl Child {
                         let listening = capture.begin();
                         let _ = started.send(Ok(Arc::clone(&running)));
                         let mut end = until_ended(guard, &running, (told, report), &strangers);
+                        drop(reaper);
                         end.printed = listening.ok().and_then(Listening::results);
                         // Nobody may wait any more.
                         let _ = done.send(end);
@@ -157,8 +158,33 @@ fn until_ended(
     let said = String::from_utf8_lossy(&said).into_owned();
     // A guard that ends by itself leaves nothing; beside it others may still be at work.
     let strays = if code.is_none() { tree::end_strays(strangers) } else { String::new() };
-    let _ = set_child_subreaper(false);
     CommandEnd { code, left: if strays.is_empty() { said } else { strays }, printed: None }
+}
+
+/// That what a killed guard leaves becomes ours, as long as any guard is there: the flag is the
+/// process's.
+struct Reaper;
+
+static GUARDS: Mutex<usize> = Mutex::new(0);
+
+impl Reaper {
+    fn new() -> nix::Result<Reaper> {
+        let mut guards = GUARDS.lock().unwrap_or_else(PoisonError::into_inner);
+        set_child_subreaper(true)?;
+        *guards += 1;
+        Ok(Reaper)
+    }
+}
+
+impl Drop for Reaper {
+    fn drop(&mut self) {
+        let mut guards = GUARDS.lock().unwrap_or_else(PoisonError::into_inner);
+        *guards -= 1;
+        if *guards == 0 {
+            // Others end orphans as well.
+            let _ = set_child_subreaper(false);
+        }
+    }
 }
 
 impl Drop for Child {

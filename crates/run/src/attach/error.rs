@@ -97,17 +97,17 @@ pub enum RecordError {
 
 /// Load tools whose results are known, and how each is installed.
 const LOAD_TOOLS: [(&str, &str); 5] = [
-    ("autocannon", "npm install -g autocannon"),
-    ("k6", "the package of its project or of your distribution"),
-    ("locust", "pip install locust"),
-    ("oha", "cargo install oha"),
-    ("wrk", "the package of your distribution, or make it from its sources"),
+    ("autocannon", "install it with `npm install -g autocannon`"),
+    ("k6", "install the package of its project or of your distribution"),
+    ("locust", "install it with `pip install locust`"),
+    ("oha", "install it with `cargo install oha`"),
+    ("wrk", "install the package of your distribution, or make it from its sources"),
 ];
 
 /// What to do about a program that is not in PATH; empty where it is no known load tool.
 fn to_install(program: &str) -> String {
     let known = LOAD_TOOLS.iter().find(|(name, _)| *name == program);
-    known.map_or_else(String::new, |(_, by)| format!("; to install it: {by}"))
+    known.map_or_else(String::new, |(_, by)| format!("; {by}"))
 }
 
 impl RecordError {
@@ -125,7 +125,11 @@ mod tests {
     fn a_known_load_tool_that_is_missing_is_told_how_to_install() {
         let told =
             |program: &str| RecordError::NoProgram { program: program.to_owned() }.to_string();
-        assert!(told("oha").ends_with("PATH; to install it: cargo install oha"), "{}", told("oha"));
+        assert!(
+            told("oha").ends_with("PATH; install it with `cargo install oha`"),
+            "{}",
+            told("oha")
+        );
         assert!(told("locust").ends_with("pip install locust"), "{}", told("locust"));
         assert!(told("of-nobody").ends_with("PATH"), "{}", told("of-nobody"));
         assert_eq!(told("/opt/oha"), "there is no program '/opt/oha'");

@@ -317,6 +317,7 @@ impl Programs {
             }
         };
         let pid = application.as_ref().and_then(Child::process);
+        let has_application = application.is_some();
         let ending = Stop::new();
         let (measured, dead) = {
             let measuring = self.measure(lab, plan, pid, &ending, observer);
@@ -337,7 +338,7 @@ impl Programs {
                 }
                 measured = &mut measuring => {
                     let is_well = matches!(&measured, Ok(of) if of.state == RunState::Complete);
-                    let heard = match is_well {
+                    let heard = match is_well || !has_application {
                         true => None,
                         false => tokio::time::timeout(LAST_NEWS, watching).await.ok().flatten(),
                     };
