@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::time::Instant;
 
 use mio::Waker;
 use walwright_wire::{CancelKey, ConnectOptions, Connection, Connector, Stream, WireError, cancel};
@@ -99,8 +100,8 @@ pub enum Reply {
     Verifier(Option<String>),
     /// The server has taken the request.
     Cancelled,
-    /// Those of the strays that still run.
-    Strays(Vec<Stray>),
+    /// Those of the strays that still run on this server.
+    Strays(Identity, Vec<Stray>),
 }
 
 /// What became of an attempt.
@@ -112,6 +113,8 @@ pub struct Dialled {
     pub purpose: Purpose,
     /// The life of the server that it was opened for.
     pub life: u64,
+    /// When it was asked for.
+    pub since: Instant,
     /// What was asked for, or why it cannot be had.
     pub result: Result<Reply, WireError>,
 }
@@ -147,10 +150,10 @@ pub fn dial(
     done: Sender<Dialled>,
     waker: Arc<Waker>,
 ) {
-    let wanted = purpose.clone();
+    let (wanted, since) = (purpose.clone(), Instant::now());
     let tell = move |result, purpose| {
         // A worker that has ended wants no connection.
-        if done.send(Dialled { upstream, purpose, life, result }).is_ok() {
+        if done.send(Dialled { upstream, purpose, life, since, result }).is_ok() {
             let _ = waker.wake();
         }
     };
@@ -189,18 +192,19 @@ fn perform(server: &Server, purpose: &Purpose) -> Result<Reply, WireError> {
             cancel(&Connector::new(address.clone())?, key)?;
             Ok(Reply::Cancelled)
         }
-        Purpose::Strays(strays) => Ok(Reply::Strays(still_running(server, strays)?)),
+        Purpose::Strays(strays) => still_running(server, strays),
     }
 }
 
 /// Those of the strays whose processes are there: they leave `pg_stat_activity` when they end,
 /// which is after their transactions have.
-fn still_running(server: &Server, strays: &[Stray]) -> Result<Vec<Stray>, WireError> {
-    let mut connection = reach(server, |_| {})?.into_connection();
+fn still_running(server: &Server, strays: &[Stray]) -> Result<Reply, WireError> {
+    let Reached { mut connection, identity, .. } = reach(server, |_| {})?;
     let running = connection.query("SELECT pid FROM pg_catalog.pg_stat_activity")?;
     let running = running.into_iter().flatten().flatten();
     let running: HashSet<u32> = running.filter_map(|pid| pid.parse().ok()).collect();
-    Ok(strays.iter().filter(|stray| running.contains(&stray.process)).copied().collect())
+    let runs = |stray: &&Stray| running.contains(&stray.process);
+    Ok(Reply::Strays(identity, strays.iter().filter(runs).copied().collect()))
 }
 
 /// Sets a parameter of a session.

@@ -91,8 +91,11 @@ pub struct Slot {
     pub looks: bool,
     /// Commands that have completed.
     completed: usize,
-    /// Whether one of them may have committed, although the unit goes on.
+    /// Whether something may have been committed, although the unit goes on.
     pub committed: bool,
+    /// Whether a ROLLBACK, or the COMMIT of what had failed, has ended the block in which the unit
+    /// began.
+    pub left_block: bool,
     /// What it does to the settings of its session, if all goes well.
     pub change: Option<Change>,
     /// Statements that the client has not after all: an error came before them.
@@ -116,6 +119,7 @@ impl Slot {
             looks: false,
             completed: 0,
             committed: false,
+            left_block: false,
             change: None,
             unprepared: Vec::new(),
         }
@@ -315,6 +319,11 @@ impl Session {
         front.is_some_and(|slot| slot.committed)
     }
 
+    /// Whether what runs on it now runs in a transaction block.
+    pub fn is_in_block(&self) -> bool {
+        self.status != b'I' && !self.ledger.front().is_some_and(|slot| slot.left_block)
+    }
+
     /// The barrier that covers what runs on it for a client, if that is relaxed.
     pub fn covers(&self, client: ClientId) -> Option<usize> {
         let front = self.ledger.front().filter(|slot| slot.client == client);
@@ -341,7 +350,10 @@ impl Session {
     /// Asks whether the transaction that is open has written anything: it has where it was
     /// given a transaction id.
     pub fn ask_whether_written(&mut self) {
-        self.send_own("SELECT pg_catalog.pg_current_xact_id_if_assigned() IS NULL", true);
+        // A cursor that outlives it is run to its end by the COMMIT, and may write then.
+        let sql = "SELECT pg_catalog.pg_current_xact_id_if_assigned() IS NULL \
+                   AND NOT EXISTS (SELECT FROM pg_catalog.pg_cursors WHERE is_holdable)";
+        self.send_own(sql, true);
     }
 
     /// Has it forget what sequences gave to other clients, so that none is told of it.
@@ -680,9 +692,13 @@ impl Session {
             events.push(Event::Fatal);
             return Ok(());
         }
-        let in_block = self.status != b'I';
+        let status = self.status;
         let Some(slot) = self.ledger.front_mut() else { return Err(Mismatch(tag)) };
         let client = slot.client;
+        let in_block = status != b'I' && !slot.left_block;
+        // A procedure may have committed before it failed, or before it gave a row.
+        let halts = matches!(tag, backend::ERROR_RESPONSE | backend::PORTAL_SUSPENDED);
+        slot.committed |= halts && !in_block;
         synthesise(slot, events);
         let queries = slot.expects.pop_front_if(|expect| matches!(expect, Expect::Query));
         slot.simple |= queries.is_some();
@@ -697,8 +713,10 @@ impl Session {
         if tag == backend::COMMAND_COMPLETE {
             // Only where that is all: what comes before it may have committed.
             slot.completed += 1;
-            slot.rolled_back = slot.completed == 1 && body == b"ROLLBACK\0";
             slot.committed |= may_commit(body, in_block);
+            let rolls_back = body == b"ROLLBACK\0";
+            slot.left_block |= rolls_back;
+            slot.rolled_back = slot.completed == 1 && rolls_back && !slot.committed;
         }
         match tag {
             backend::READY_FOR_QUERY => {

@@ -129,6 +129,8 @@ struct Pool {
     welcome: Option<Vec<(String, String)>>,
     /// How durable a commit is where a client does not say otherwise.
     level: Option<Level>,
+    /// Since when that is to be learnt again, from a session that is asked for later.
+    relearns: Option<Instant>,
     relaxed: Side,
     synchronous: Side,
     /// Clients that are let in as soon as `welcome` is known.
@@ -1027,6 +1029,7 @@ impl Worker {
                     key: key.clone(),
                     welcome: None,
                     level: Some(Level::RemoteApply),
+                    relearns: None,
                     relaxed: Side::default(),
                     synchronous: Side::default(),
                     arriving: Vec::new(),
@@ -1686,7 +1689,7 @@ impl Worker {
     }
 
     fn take_dialled(&mut self, dialled: Dialled) {
-        let Dialled { upstream, purpose, life, result } = dialled;
+        let Dialled { upstream, purpose, life, since, result } = dialled;
         match (purpose, result) {
             (Purpose::Barriers, Ok(Reply::Barriers(identity, opened))) => {
                 self.upstreams[upstream].opening = false;
@@ -1711,7 +1714,9 @@ impl Worker {
                 let side = self.pools[pool].side(kind);
                 side.opening = side.opening.saturating_sub(1);
                 match result {
-                    Ok(Reply::Session(opened)) => self.add_session(pool, kind, life, *opened),
+                    Ok(Reply::Session(opened)) => {
+                        self.add_session(pool, kind, (life, since), *opened);
+                    }
                     Ok(_) => self.uncount_session(pool),
                     Err(error) => {
                         self.uncount_session(pool);
@@ -1732,9 +1737,11 @@ impl Worker {
                 }
             }
             (Purpose::Strays(asked), result) => {
+                let life = self.upstreams[upstream].life.as_ref();
+                let is_it = |of: &Identity| life.is_some_and(|life| life.identity == *of);
                 let running = match result {
-                    Ok(Reply::Strays(running)) => running,
-                    // It is not known, so they are taken to run.
+                    Ok(Reply::Strays(reached, running)) if is_it(&reached) => running,
+                    // It is not known, or of another server, so they are taken to run.
                     _ => asked.clone(),
                 };
                 self.end_strays(upstream, &asked, running);
@@ -1828,7 +1835,13 @@ impl Worker {
         }
     }
 
-    fn add_session(&mut self, pool: usize, kind: SessionKind, life: u64, opened: Opened) {
+    fn add_session(
+        &mut self,
+        pool: usize,
+        kind: SessionKind,
+        (life, asked): (u64, Instant),
+        opened: Opened,
+    ) {
         let upstream = self.pools[pool].upstream;
         let of = &self.upstreams[upstream];
         let known = of.life.as_ref().filter(|_| of.lives == life);
@@ -1876,6 +1889,12 @@ impl Worker {
             for id in std::mem::take(&mut of.arriving) {
                 self.welcome(id);
             }
+            let of = &mut self.pools[pool];
+            of.relearns = of.relearns.filter(|since| asked < *since);
+            if of.relearns.is_some() {
+                // It may have begun before the server had read its configuration.
+                self.retire_session(place);
+            }
             if outdated {
                 self.retire_older(pool, level);
             }
@@ -1897,24 +1916,31 @@ impl Worker {
         outdated.into_iter().for_each(|place| self.retire_session(place));
     }
 
-    /// The server has read its configuration files again: how the roles of a server commit is
-    /// learnt again from new sessions.
+    /// The server has read its configuration files again: how its roles commit is learnt again,
+    /// from sessions that are new.
     fn learn_levels(&mut self, upstream: usize) {
         for pool in 0..self.pools.len() {
-            let of = &self.pools[pool];
+            let of = &mut self.pools[pool];
             if of.upstream != upstream || of.welcome.is_none() {
                 continue;
             }
+            of.relearns = Some(self.now);
             let sessions = of.synchronous.sessions.clone();
-            let opens = of.synchronous.opening == 0;
             sessions.into_iter().for_each(|place| self.retire_session(place));
-            if opens {
-                self.open_session(pool, SessionKind::Synchronous);
-            }
+            self.learn_level(pool);
         }
     }
 
-    /// Where clients wait for no flush, none tells that the server's settings have changed.
+    /// Opens the session that tells how the roles of a pool commit, where that is to be learnt.
+    fn learn_level(&mut self, pool: usize) {
+        let of = &self.pools[pool];
+        if of.relearns.is_some() && of.synchronous.opening == 0 {
+            self.open_session(pool, SessionKind::Synchronous);
+        }
+    }
+
+    /// Where clients wait for no flush, none tells that the server's settings have changed; and
+    /// what could not be learnt then is tried again.
     fn look_at_settings(&mut self, upstream: usize, life: u64) {
         let of = &mut self.upstreams[upstream];
         let Some(known) = of.life.as_mut().filter(|_| of.lives == life) else { return };
@@ -1922,6 +1948,11 @@ impl Worker {
         if pools.any(|pool| pool.level.is_none()) && !known.is_standby() {
             known.barriers.wait(0);
             self.to_flush.push(upstream * Level::ALL.len());
+        }
+        for pool in 0..self.pools.len() {
+            if self.pools[pool].upstream == upstream {
+                self.learn_level(pool);
+            }
         }
         self.timers.push(Reverse((self.now + SETTINGS, Timer::Settings { upstream, life })));
     }
@@ -2008,6 +2039,7 @@ impl Worker {
                 return;
             }
             let Some(session) = self.sessions.get_mut(place) else { return };
+            let (pool, kind) = (session.pool, session.kind);
             let count = match session.stream.read(buffer) {
                 Ok(0) => return self.lost.push(place),
                 Ok(count) => count,
@@ -2015,16 +2047,15 @@ impl Worker {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(_) => return self.lost.push(place),
             };
-            let bytes = session.whole(&buffer[..count]);
-            let heard = session.receive(&bytes, events);
-            let (pool, kind) = (session.pool, session.kind);
             let upstream = self.pools[pool].upstream;
             let life = self.upstreams[upstream].life.as_ref();
             if life.is_some_and(|life| life.barriers.are_outdated()) {
                 // What came may tell of commits that nothing of this life covers.
-                events.clear();
                 return self.end_life(upstream);
             }
+            let Some(session) = self.sessions.get_mut(place) else { return };
+            let bytes = session.whole(&buffer[..count]);
+            let heard = session.receive(&bytes, events);
             for event in events.drain(..) {
                 self.take_event(place, event, &bytes);
             }
@@ -2142,7 +2173,7 @@ impl Worker {
             client.part_told = true;
         }
         // Outside of a block a procedure commits as it goes.
-        let in_block = |session: &Session| session.exposed.is_some() && session.status != b'I';
+        let in_block = |session: &Session| session.exposed.is_some() && session.is_in_block();
         if self.sessions.get(place).is_some_and(in_block) {
             return self.hold_within(place, id);
         }
@@ -2177,7 +2208,7 @@ impl Worker {
         let (Some(life), Some(level)) = (&mut self.upstreams[pool.upstream].life, level) else {
             return Until::AT_ONCE;
         };
-        let may_commit = session.status == b'I' || session.may_have_committed(id);
+        let may_commit = !session.is_in_block() || session.may_have_committed(id);
         match session.covers(id).filter(|_| may_commit) {
             Some(covers) if pool.pooling.reads == Reads::Off => life.barriers.wait(covers),
             _ if pool.pooling.reads == Reads::Off => Until::AT_ONCE,
@@ -2241,8 +2272,9 @@ impl Worker {
         // A setting tells nothing of what others committed; before one that keeps its session
         // there may have been what does.
         let sets = slot.change.is_some() && client.is_some_and(|of| of.pinned.is_none());
-        // COMMIT AND CHAIN, or a BEGIN behind a COMMIT: what comes is another transaction.
-        let chained = !ended && slot.committed && session.exposed.is_some();
+        // AND CHAIN, or a BEGIN behind the end of another: what comes is another transaction.
+        let leaves = slot.committed || slot.left_block;
+        let chained = !ended && leaves && session.exposed.is_some();
         let exposed = if ended || chained { session.exposed.take() } else { None };
         let life = &mut self.upstreams[pool.upstream].life;
         let mut until = None;
@@ -2955,6 +2987,7 @@ fn barrier_returned(input: &mut Vec<u8>) -> Result<Option<Vec<u8>>, ()> {
             break;
         }
         match tag {
+            backend::NOTICE_RESPONSE if is_harmless(&input[at..at + whole]) => {}
             backend::ERROR_RESPONSE | backend::NOTICE_RESPONSE => return Err(()),
             backend::DATA_ROW => {
                 let mut columns = input.get(at + 7..at + whole).into_iter().flat_map(columns);
@@ -2973,6 +3006,13 @@ fn barrier_returned(input: &mut Vec<u8>) -> Result<Option<Vec<u8>>, ()> {
         input.drain(..at);
     }
     Ok(returned)
+}
+
+/// Whether a notice is one of those that come with every transaction of a server which is short of
+/// transaction ids, and say nothing of its commit.
+fn is_harmless(notice: &[u8]) -> bool {
+    let routine = b"\0RGetNewTransactionId\0";
+    notice.windows(routine.len()).any(|part| part == routine)
 }
 
 /// The columns of a DataRow behind their number; NULL ends them.
@@ -3017,6 +3057,8 @@ mod tests {
     fn a_barrier_that_waits_for_nobody_any_more_proves_nothing() {
         let said = |tag: &[u8]| [tag, b"\0\0\0\x0eSWARNING\0\0", FLUSHED].concat();
         assert_eq!(barrier_returned(&mut said(b"N")), Err(()));
+        let short = [b"N\0\0\0\x25SWARNING\0RGetNewTransactionId\0\0", FLUSHED].concat();
+        assert!(barrier_returned(&mut short.clone()).is_ok_and(|of| of.is_some()));
         let mut named = FLUSHED.to_vec();
         let news = named.iter().position(|&byte| byte == b'f').unwrap();
         named[news] = b't';

@@ -192,7 +192,7 @@ fn begin_and_insert(client: &mut pipelines::Client, number: i64) {
     }
 }
 
-const WAYS: [(&str, Commits); 10] = [
+const WAYS: [(&str, Commits); 13] = [
     ("a COMMIT AND CHAIN", |client, number| {
         begin_and_insert(client, number);
         query_until(client, "COMMIT AND CHAIN", b'Z', "T");
@@ -234,6 +234,28 @@ const WAYS: [(&str, Commits); 10] = [
         client.send();
         while client.receive().0 != b'N' {}
     }),
+    ("a procedure behind the ROLLBACK of a block", |client, number| {
+        query_until(client, "BEGIN", b'Z', "T");
+        for sql in ["ROLLBACK", &format!("CALL save_and_end({number})"), "BEGIN"] {
+            client.execute("", sql);
+        }
+        client.sync();
+        client.send();
+        assert_eq!(client.answer().commands, ["ROLLBACK", "CALL", "BEGIN"]);
+    }),
+    ("a procedure that fails after its COMMIT, before a Flush", |client, number| {
+        query_until(client, "CREATE TEMP TABLE own ()", b'Z', "I");
+        client.execute("", &format!("CALL save_and_fail({number})"));
+        client.message(b'H', b"");
+        client.send();
+        while client.receive().0 != b'E' {}
+    }),
+    ("a cursor that outlives its transaction", |client, number| {
+        query_until(client, "BEGIN", b'Z', "T");
+        let declares = format!("DECLARE c CURSOR WITH HOLD FOR SELECT save_one({number})");
+        query_until(client, &declares, b'Z', "T");
+        query_until(client, "COMMIT", b'Z', "I");
+    }),
     // Its session flushes by itself, unless it is told not to.
     ("a lone writer that opts out", |client, number| {
         for _ in 0..12 {
@@ -273,6 +295,10 @@ async fn whatever_way_something_is_committed_it_is_told_when_it_is_durable() {
              CREATE PROCEDURE save(n bigint) LANGUAGE plpgsql AS $$ BEGIN \
                  INSERT INTO t VALUES (n); COMMIT; \
                  RAISE NOTICE 'saved'; PERFORM pg_sleep(600); END $$; \
+             CREATE PROCEDURE save_and_end(n bigint) LANGUAGE plpgsql AS $$ BEGIN \
+                 INSERT INTO t VALUES (n); COMMIT; END $$; \
+             CREATE PROCEDURE save_and_fail(n bigint) LANGUAGE plpgsql AS $$ BEGIN \
+                 INSERT INTO t VALUES (n); COMMIT; RAISE EXCEPTION 'saved'; END $$; \
              CREATE FUNCTION save_one(n bigint) RETURNS void LANGUAGE sql \
                  AS 'INSERT INTO t VALUES (n)'; \
              CHECKPOINT",
