@@ -13,7 +13,7 @@ use walwright_gateway::{
 use walwright_server::{Cluster, RunningCluster};
 use walwright_wire::{ConnectOptions, Host};
 
-use crate::common::{port_of, spec};
+use crate::common::{connected, port_of, spec};
 use crate::standby::{alter_system, session_of, standby, until};
 
 const WRITERS: i64 = 8;
@@ -118,4 +118,51 @@ async fn a_promoted_standby_has_all_that_was_acknowledged_and_is_gone_on_with() 
         assert_eq!(row.get::<_, i64>(0), acknowledged, "writer {writer}");
     }
     assert!(connections_lost > 0, "nobody was told that an answer is lost");
+}
+
+/// Sessions survive a promotion, and tell what is committed behind them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn workers_that_knew_a_standby_learn_that_it_is_promoted_and_leave_nobody_waiting() {
+    let base = tempfile::tempdir_in("/var/tmp").expect("temp dir");
+    let cluster = Cluster::create(spec(&base.path().join("primary"), &[])).expect("made");
+    let primary = cluster.start().expect("started");
+    let other = standby(&primary, "one", base.path());
+    session_of(&primary).await.batch_execute("CREATE TABLE t (n int)").await.unwrap();
+    let direct = session_of(&other).await;
+    until(&direct, "SELECT count(*) = 1 FROM pg_class WHERE relname = 't'").await;
+
+    let mut options = Options::new(address(&other));
+    options.authentication = Authentication::Trust;
+    options.listen = vec![Listen::Tcp(([127, 0, 0, 1], 0).into())];
+    options.workers = 2;
+    let gateway = Gateway::start(options).expect("a gateway");
+    let port = port_of(&gateway);
+    let mut readers = Vec::new();
+    for _ in 0..8 {
+        let reader = connected("127.0.0.1", port).await;
+        assert_eq!(reader.query_one("SELECT 1", &[]).await.unwrap().get::<_, i32>(0), 1);
+        readers.push(reader);
+    }
+    direct.batch_execute("SELECT pg_promote()").await.expect("promoted");
+    // One of other parameters takes a session of its own, by which one worker learns it.
+    let writes = async {
+        loop {
+            let mut config = tokio_postgres::Config::new();
+            config.host("127.0.0.1").port(port).user("postgres").dbname("postgres");
+            let (client, connection) =
+                config.options("-c work_mem=5MB").connect(NoTls).await.expect("let in");
+            tokio::spawn(connection);
+            if client.batch_execute("INSERT INTO t VALUES (1)").await.is_ok() {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), writes).await.expect("it is written to");
+    for reader in readers {
+        let read = reader.query_one("SELECT count(*) FROM t", &[]);
+        match tokio::time::timeout(Duration::from_secs(30), read).await.expect("it is answered") {
+            Ok(row) => assert_eq!(row.get::<_, i64>(0), 1),
+            Err(error) => assert!(error.is_closed() || error.code().is_some(), "{error}"),
+        }
+    }
 }
