@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::Need;
 use crate::settings::Change;
-use crate::statement::redefines;
+use crate::statement::{forgets, redefines};
 
 /// How the names begin that the gateway gives to statements on sessions.
 pub const OWN_PREFIX: &str = "ww_";
@@ -25,6 +25,8 @@ pub struct Prepared {
     pub change: Option<Change>,
     /// Whether it may change what other statements mean.
     pub redefines: bool,
+    /// Whether it may have a session forget the statements that are prepared there.
+    pub forgets: bool,
 }
 
 impl Prepared {
@@ -70,6 +72,7 @@ impl Registry {
             need: Need::of(text),
             change: std::str::from_utf8(text).ok().and_then(Change::of),
             redefines: redefines(text),
+            forgets: forgets(text),
         });
         self.by_body.insert(body.to_vec(), (statement.clone(), redefined));
         statement
@@ -254,6 +257,11 @@ impl OnSession {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.used.len()
+    }
+
+    /// Forgets all: their numbers.
+    pub fn drain(&mut self) -> impl Iterator<Item = u64> {
+        self.used.drain().map(|(id, _)| id)
     }
 
     /// Forgets all: the session was reset.

@@ -83,7 +83,7 @@ pub struct Slot {
     pub again: Option<Box<Unit>>,
     /// Whether it was hit by such a cancel, so that its answer is not told.
     pub struck: bool,
-    /// Whether all it did was taken back.
+    /// Whether all it did was taken back, unless something was [committed](Slot::committed).
     pub rolled_back: bool,
     /// The gateway's own question whether the transaction has written.
     asks: bool,
@@ -144,8 +144,8 @@ pub enum Event {
     /// A unit was answered, with the state of the transaction.
     Ended(Slot, u8),
     /// The server has forgotten the prepared statements of the session, and with DISCARD ALL
-    /// everything else.
-    Forgotten(ClientId, Forgotten),
+    /// everything else; whether that is all that its unit does.
+    Forgotten(ClientId, Forgotten, bool),
     /// The server says why it ends the session.
     Fatal,
 }
@@ -433,6 +433,7 @@ impl Session {
         slot.again = again;
         slot.change = unit.change;
         for part in unit.parts {
+            let forgets = part.forgets();
             match part {
                 // After an error the server skips all up to the Sync.
                 Part::Parse(statement, name) if slot.failed => {
@@ -441,6 +442,10 @@ impl Session {
                 Part::Plain(b'S', _) => self.send_part(&mut slot, part),
                 _ if slot.failed => {}
                 part => self.send_part(&mut slot, part),
+            }
+            if forgets {
+                // What comes is sent before the server tells of it. A Close hurts none.
+                self.stale.extend(self.statements.drain());
             }
         }
         // After an error the server skips a Query too.
@@ -675,7 +680,7 @@ impl Session {
                         answer(events, client, range);
                     }
                     if self.ledger.is_empty() {
-                        events.push(Event::Open(client));
+                        events.push(Event::Noticed(client));
                     }
                     self.noticed = true;
                 }
@@ -706,9 +711,12 @@ impl Session {
             && client != ClientId::NOBODY
             && let Some(forgotten) = Forgotten::by_tag(body)
         {
-            self.statements.clear();
-            self.stale.clear();
-            events.push(Event::Forgotten(client, forgotten));
+            // Some may have been prepared before it was run, and after it was sent.
+            self.stale.extend(self.statements.drain());
+            let alone = slot.completed == 0
+                && slot.synced
+                && (slot.simple || matches!(slot.expects.make_contiguous(), [Expect::Execute]));
+            events.push(Event::Forgotten(client, forgotten, alone));
         }
         if tag == backend::COMMAND_COMPLETE {
             // Only where that is all: what comes before it may have committed.
@@ -716,7 +724,7 @@ impl Session {
             slot.committed |= may_commit(body, in_block);
             let rolls_back = body == b"ROLLBACK\0";
             slot.left_block |= rolls_back;
-            slot.rolled_back = slot.completed == 1 && rolls_back && !slot.committed;
+            slot.rolled_back = slot.completed == 1 && rolls_back;
         }
         match tag {
             backend::READY_FOR_QUERY => {

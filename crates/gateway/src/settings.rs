@@ -28,6 +28,14 @@ pub enum Change {
 }
 
 impl Change {
+    /// Whether it may make a commit wait for less than it did.
+    pub fn opts_out(&self) -> bool {
+        match self {
+            Change::Set(name, _) | Change::Reset(name) => name == COMMIT,
+            Change::ResetAll => true,
+        }
+    }
+
     /// What one statement does that changes a setting for the session and nothing else; `None`
     /// for any other, and for what does more than that (roles, SET LOCAL).
     pub fn of(sql: &str) -> Option<Change> {

@@ -165,7 +165,9 @@ impl Need {
     /// Whether a text may have commits on its session wait for less than its client's settings
     /// say: a session on which it has run is not one that flushes by itself.
     pub fn opts_out(sql: &[u8]) -> bool {
-        let opts_out = |statement: Statement| !statement.legible || names_commit(&statement);
+        let opts_out = |statement: Statement| {
+            !statement.legible || names_commit(&statement) || may_set(&statement)
+        };
         statements(sql).any(opts_out) && !tracks(sql)
     }
 
@@ -201,21 +203,19 @@ impl Need {
         };
         let mut keep = |pin| hold = hold.max(Pinned(pin));
         let mut makes = is("CREATE") || is("DO") || is("EXPLAIN");
-        let (mut temporary, mut settings, mut commit) = (false, false, false);
+        let (mut temporary, mut commit) = (false, false);
         for sign in signs(statement.text) {
             match sign {
                 Sign::Keeps(pin) => keep(pin),
                 Sign::Into => makes = true,
                 Sign::Temporary => temporary = true,
-                Sign::Settings => settings = true,
+                Sign::Settings if has(&"UPDATE") => keep(Pin::Setting),
+                Sign::Settings => {}
                 Sign::Commit => commit = true,
             }
         }
         if !statement.legible {
             keep(Pin::Unread);
-        }
-        if settings && has(&"UPDATE") {
-            keep(Pin::Setting);
         }
         if is("DECLARE") && has(&"HOLD") {
             keep(Pin::Cursor);
@@ -223,18 +223,29 @@ impl Need {
         if makes && temporary {
             keep(Pin::Temporary);
         }
-        if is("DO") {
-            // Of what it runs no more is known than words, and not those behind escapes.
-            const SETS: [&str; 6] = ["SET", "RESET", "EXECUTE", "LISTEN", "UNLISTEN", "LOAD"];
-            if statement.text.contains(&b'\\') || SETS.iter().any(has) {
-                keep(Pin::Setting);
-            }
+        if is("DO") && block_may_set(statement.text) {
+            keep(Pin::Setting);
         }
         if commit && names_commit(statement) {
             (session, hold) = (Relaxed, hold.max(Transaction));
         }
         Need { session, hold }
     }
+}
+
+/// Whether a DO block may change settings: of what it runs no more is known than words, and not
+/// those behind escapes.
+fn block_may_set(text: &[u8]) -> bool {
+    const SETS: [&str; 6] = ["SET", "RESET", "EXECUTE", "LISTEN", "UNLISTEN", "LOAD"];
+    text.contains(&b'\\') || SETS.iter().any(|word| contains_word(text, word))
+}
+
+/// Whether a statement may change any setting, by a name that is not in it.
+fn may_set(statement: &Statement) -> bool {
+    let has = |word| contains_word(statement.text, word);
+    has("set_config")
+        || has("pg_settings") && has("UPDATE")
+        || statement.begins_with(&["DO"]) && block_may_set(statement.text)
 }
 
 /// Whether a statement names the setting on which it depends whether a commit flushes, other than
@@ -270,6 +281,11 @@ pub fn only_reads(sql: &[u8]) -> bool {
         "CLOSE",
     ];
     statements(sql).all(|statement| statement.legible && statement.begins_with(&WORDS))
+}
+
+/// Whether a text may have its session forget prepared statements.
+pub fn forgets(sql: &[u8]) -> bool {
+    statements(sql).any(|statement| statement.begins_with(&["DISCARD", "DEALLOCATE"]))
 }
 
 /// Whether a text may change what other statements mean: which objects their names stand for,

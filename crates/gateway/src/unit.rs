@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::prepared::{OWN_PREFIX, Prepared, Registry, Told};
 use crate::settings::Change;
-use crate::statement::{deallocated, only_reads, redefines};
+use crate::statement::{deallocated, forgets, only_reads, redefines};
 use crate::{Hold, Need, Pin, SessionKind};
 
 /// Longest message of a client that is kept whole.
@@ -31,6 +31,17 @@ pub enum Part {
     DescribePortal { statement: Arc<Prepared>, told: Arc<Told>, portal: Name },
     /// Close of a statement, which only the gateway knows.
     CloseStatement,
+}
+
+impl Part {
+    /// Whether it may have its session forget prepared statements.
+    pub fn forgets(&self) -> bool {
+        match self {
+            Part::Plain(b'Q', message) => message.get(5..message.len() - 1).is_some_and(forgets),
+            Part::Bind { statement, .. } => statement.forgets,
+            _ => false,
+        }
+    }
 }
 
 /// A name as a client gave it, without its NUL.
@@ -76,7 +87,7 @@ impl Unit {
 
     /// Whether it may have a session not wait for flushes that did so by itself.
     pub fn opts_out(&self) -> bool {
-        self.need.hold == Hold::Pinned(Pin::Setting) || self.statements().any(Need::opts_out)
+        self.change.as_ref().is_some_and(Change::opts_out) || self.statements().any(Need::opts_out)
     }
 
     /// Whether one of its statements may change what others mean, as far as its keyword tells.
@@ -205,6 +216,12 @@ pub struct Gatherer {
     bytes: usize,
 }
 
+/// Functions that libpq calls for large objects, by the numbers that they have in every version
+/// (`pg_proc.dat`): lo_open, lo_close, loread, lowrite, lo_lseek, lo_creat, lo_tell, lo_unlink,
+/// lo_create, lo_truncate and those of 64 bits.
+const LARGE_OBJECTS: [u32; 13] =
+    [952, 953, 954, 955, 956, 957, 958, 964, 715, 1004, 3170, 3171, 3172];
+
 /// Bytes before a Sync that are kept: what is longer goes on before it is whole.
 const MOST_GATHERED: usize = 1024 * 1024;
 
@@ -260,7 +277,14 @@ impl Gatherer {
                 return Ok(Some(self.finish(End::Query)));
             }
             b'F' => {
-                let need = Need { session: SessionKind::Synchronous, hold: Hold::Transaction };
+                let of_large_objects = body
+                    .first_chunk()
+                    .is_some_and(|oid| LARGE_OBJECTS.contains(&u32::from_be_bytes(*oid)));
+                // Any other may change settings, take locks or write.
+                let need = match of_large_objects {
+                    true => Need { session: SessionKind::Synchronous, hold: Hold::Transaction },
+                    false => UNTRACKED,
+                };
                 self.ends_by_query(need)?;
                 self.plain(tag, body);
                 return Ok(Some(self.finish(End::Query)));

@@ -1190,6 +1190,7 @@ impl Worker {
             return;
         };
         client.dirty = false;
+        let reads = !client.blocked;
         while !client.blocked && !client.answers.ready().is_empty() {
             match client.stream.write(client.answers.ready()) {
                 Ok(count) => {
@@ -1204,6 +1205,14 @@ impl Worker {
             }
         }
         let reads_on = client.stalls.is_some() && client.answers.len() <= MOST_UNREAD;
+        if reads
+            && client.blocked
+            && let Some((_, since)) = &mut client.stalls
+        {
+            *since = self.now;
+            self.arm(id);
+        }
+        let Some(client) = self.clients.get_mut(id.place) else { return };
         match client.stream.flush() {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => client.blocked = true,
@@ -1310,6 +1319,13 @@ impl Worker {
         // What is behind it may be hit in its place, and is sent once more then.
         let harmless = |slot: &Slot| slot.client == id || slot.again.is_some();
         if !session.ledger.iter().all(harmless) {
+            return;
+        }
+        // A commit that waits for standbys is not taken back by a cancel: it warns, and has ended.
+        let life = self.upstreams[self.pools[session.pool].upstream].life.as_ref();
+        let waits = session.kind == SessionKind::Synchronous
+            && life.is_some_and(|life| life.flushers.len() > 1);
+        if waits && session.ledger.iter().any(|slot| slot.client != id) {
             return;
         }
         if let Some(request) = session.cancels.clone() {
@@ -1465,13 +1481,16 @@ impl Worker {
         let level = client.settings.level(pool.level);
         // One that was asked not to wait for flushes, or whose role was, commits as a relaxed
         // session does.
-        session.opted_out |=
-            session.kind == SessionKind::Synchronous && session.owner.is_some() && unit.opts_out();
+        let opts_out = session.kind == SessionKind::Synchronous
+            && !session.opted_out
+            && session.owner.is_some()
+            && unit.opts_out();
+        session.opted_out |= opts_out;
         let relaxed = session.kind == SessionKind::Relaxed
             || session.opted_out
             || level.is_none()
             || client.settings.level(session.level).is_none();
-        let begins = relaxed && session.exposed.is_none() && !session.is_open();
+        let begins = relaxed && session.exposed.is_none() && (opts_out || !session.is_open());
         let mut covers = None;
         if begins
             && let Some(life) = &mut self.upstreams[pool.upstream].life
@@ -2093,10 +2112,14 @@ impl Worker {
         let front = self.sessions.get(place).and_then(|session| session.ledger.front());
         let Some(id) = front.map(|slot| slot.client) else { return false };
         let Some(client) = self.listener(id) else { return false };
-        if client.answers.len() <= MOST_UNREAD || !client.blocked {
+        if client.answers.len() <= MOST_UNREAD {
             return false;
         }
-        client.stalls.get_or_insert((place, now));
+        let (_, since) = client.stalls.get_or_insert((place, now));
+        if !client.blocked {
+            // It has read what it may be told.
+            *since = now;
+        }
         self.arm(id);
         true
     }
@@ -2143,11 +2166,12 @@ impl Worker {
                 self.end_unit(place, slot, status);
                 self.hear_rest(id);
             }
-            Event::Forgotten(id, forgotten) => {
+            Event::Forgotten(id, forgotten, alone) => {
                 if let Some(client) = self.client(id) {
                     client.statements.clear();
                     if forgotten == Forgotten::Everything {
-                        client.pinned = None;
+                        // What came with it may need the session again.
+                        client.pinned = client.pinned.filter(|_| !alone);
                         client.settings = Settings::default();
                     }
                 }
@@ -2279,7 +2303,8 @@ impl Worker {
         let life = &mut self.upstreams[pool.upstream].life;
         let mut until = None;
         if let (Some(covers), Some(life)) = (exposed.or(slot.covers), life) {
-            if slot.struck || slot.rolled_back || session.unwritten {
+            let rolled_back = slot.rolled_back && !slot.committed;
+            if slot.struck || rolled_back || session.unwritten {
                 life.barriers.relaxed_ends_unwritten(covers);
             } else {
                 until = Some(life.barriers.relaxed_ends(covers, level.is_some()));
@@ -2676,7 +2701,7 @@ impl Worker {
         match client.phase {
             Phase::Leaving => Some((client.idle_since + LONGEST_GOODBYE, Limit::Goodbye)),
             Phase::Ready => {
-                let stalls = client.stalls.filter(|(place, _)| {
+                let stalls = client.stalls.filter(|_| client.blocked).filter(|(place, _)| {
                     let session = self.sessions.get(*place);
                     session.is_some_and(|of| of.ledger.iter().any(|slot| slot.client != client.id))
                 });

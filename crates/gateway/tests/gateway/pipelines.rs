@@ -90,6 +90,11 @@ impl Client {
         client
     }
 
+    /// The gateway's port.
+    pub fn port(&self) -> u16 {
+        self.stream.peer_addr().expect("connected").port()
+    }
+
     /// Adds a message to what is sent.
     pub fn message(&mut self, tag: u8, body: &[u8]) {
         self.out.push(tag);
@@ -543,4 +548,31 @@ async fn a_notice_comes_while_its_statement_runs() {
     direct.batch_execute("COMMIT").await.unwrap();
     let ended = tokio::task::spawn_blocking(move || client.answer());
     assert_eq!(ended.await.expect("it ends").commands, ["DO"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_session_forgets_is_prepared_again_and_what_comes_with_it_is_kept() {
+    let testbed = Testbed::new(&[], |options| options.pooling.size = 1);
+    let port = testbed.port();
+    let told = tokio::task::spawn_blocking(move || {
+        let (mut client, mut other) = (Client::connect(port, 1), Client::connect(port, 2));
+        let told = |client: &mut Client, texts: &[&str]| {
+            texts.iter().for_each(|sql| client.execute("", sql));
+            client.sync();
+            client.send();
+            client.answer()
+        };
+        for forgets in ["DEALLOCATE ALL", "DISCARD ALL"] {
+            assert_eq!(told(&mut client, &["SELECT 1"]).commands, ["SELECT 1"]);
+            let both = told(&mut client, &[forgets, "SELECT 1"]);
+            assert_eq!(both.commands, [forgets, "SELECT 1"], "{both:?}");
+            assert_eq!(told(&mut client, &["SELECT 1"]).commands, ["SELECT 1"]);
+        }
+        let set = told(&mut client, &["DISCARD ALL", "SET search_path = nowhere"]);
+        assert_eq!(set.commands, ["DISCARD ALL", "SET"], "{set:?}");
+        assert_eq!(told(&mut client, &["SHOW search_path"]).rows, ["nowhere"]);
+        drop(client);
+        told(&mut other, &["BEGIN", "SHOW search_path", "COMMIT"]).rows
+    });
+    assert_eq!(told.await.expect("each is answered"), ["\"$user\", public"]);
 }

@@ -192,7 +192,19 @@ fn begin_and_insert(client: &mut pipelines::Client, number: i64) {
     }
 }
 
-const WAYS: [(&str, Commits); 13] = [
+/// Writes as the only client does, whose session flushes by itself, until it is told not to.
+fn opt_out(client: &mut pipelines::Client, sql: &str, number: i64) {
+    for _ in 0..12 {
+        query_until(client, "INSERT INTO t VALUES (-1)", b'Z', "I");
+    }
+    begin_and_insert(client, -1);
+    for sql in [sql, &format!("{INSERT} ({number})")] {
+        query_until(client, sql, b'Z', "T");
+    }
+    query_until(client, "COMMIT", b'Z', "I");
+}
+
+const WAYS: [(&str, Commits); 16] = [
     ("a COMMIT AND CHAIN", |client, number| {
         begin_and_insert(client, number);
         query_until(client, "COMMIT AND CHAIN", b'Z', "T");
@@ -243,6 +255,25 @@ const WAYS: [(&str, Commits); 13] = [
         client.send();
         assert_eq!(client.answer().commands, ["ROLLBACK", "CALL", "BEGIN"]);
     }),
+    ("a portal that is left behind the ROLLBACK of a block", |client, number| {
+        query_until(client, "BEGIN", b'Z', "T");
+        client.execute("", "ROLLBACK");
+        let insert = format!("\0{INSERT} ({number}), (-2) RETURNING n\0\0\0");
+        client.message(b'P', insert.as_bytes());
+        client.message(b'B', b"\0\0\0\0\0\0\0\0");
+        client.message(b'E', b"\0\0\0\0\x01");
+        client.sync();
+        client.send();
+        assert_eq!(client.answer().commands, ["ROLLBACK"]);
+    }),
+    ("who is told by NOTIFY", |client, number| {
+        let mut listener = pipelines::Client::connect(client.port(), 2);
+        query_until(&mut listener, "LISTEN committed", b'Z', "I");
+        query_until(client, "SET synchronous_commit = off", b'Z', "I");
+        client.query(&format!("{INSERT} ({number}); NOTIFY committed"));
+        client.send();
+        while listener.receive().0 != b'A' {}
+    }),
     ("a procedure that fails after its COMMIT, before a Flush", |client, number| {
         query_until(client, "CREATE TEMP TABLE own ()", b'Z', "I");
         client.execute("", &format!("CALL save_and_fail({number})"));
@@ -256,16 +287,11 @@ const WAYS: [(&str, Commits); 13] = [
         query_until(client, &declares, b'Z', "T");
         query_until(client, "COMMIT", b'Z', "I");
     }),
-    // Its session flushes by itself, unless it is told not to.
+    ("a lone writer that opts out for a transaction", |client, number| {
+        opt_out(client, "SET LOCAL synchronous_commit = off", number);
+    }),
     ("a lone writer that opts out", |client, number| {
-        for _ in 0..12 {
-            query_until(client, "INSERT INTO t VALUES (-1)", b'Z', "I");
-        }
-        query_until(client, "BEGIN", b'Z', "T");
-        for sql in ["SET LOCAL synchronous_commit = off", &format!("{INSERT} ({number})")] {
-            query_until(client, sql, b'Z', "T");
-        }
-        query_until(client, "COMMIT", b'Z', "I");
+        opt_out(client, "SET synchronous_commit = off", number);
     }),
     ("a portal from before that is run with the COMMIT", |client, number| {
         query_until(client, "BEGIN", b'Z', "T");

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio_postgres::Client;
 
 use crate::common::Testbed;
+use crate::standby::{alter_system, until};
 
 /// More than sockets and gateway keep together.
 const MUCH: usize = 100_000_000;
@@ -142,4 +143,43 @@ async fn what_waits_behind_a_statement_is_bounded_in_bytes() {
     let all = query.repeat(20);
     let taken = tokio::task::block_in_place(|| taken(client, &all));
     assert!(taken < all.len() / 2, "{taken} of {}", all.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_withheld_of_a_long_answer_is_bounded() {
+    let testbed = Testbed::new(&[], |_| {});
+    let direct = testbed.direct().await;
+    direct.batch_execute("CREATE TABLE t (n int)").await.unwrap();
+    direct.batch_execute("SET synchronous_commit = local").await.unwrap();
+    // No flush counts until somebody confirms it.
+    alter_system(&direct, "synchronous_standby_names", "nobody").await;
+    let writer = testbed.client().await;
+    let insert =
+        tokio::spawn(async move { writer.batch_execute("INSERT INTO t VALUES (1)").await });
+    let waits = "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+    until(&direct, waits).await;
+    let reader = asking(testbed.port(), "SELECT repeat('x', 1000) FROM generate_series(1, 100000)");
+    let stalled = async {
+        let sql = "SELECT count(*) FROM pg_stat_activity \
+                   WHERE wait_event = 'ClientWrite' AND query LIKE 'SELECT repeat%'";
+        let mut in_a_row = 0;
+        while in_a_row < 200 {
+            let waits: i64 = direct.query_one(sql, &[]).await.expect("asked").get(0);
+            in_a_row = if waits == 1 { in_a_row + 1 } else { 0 };
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), stalled).await.expect("the server keeps it");
+    alter_system(&direct, "synchronous_standby_names", "").await;
+    insert.await.unwrap().expect("it is durable");
+    // What was withheld is told, and the rest after it.
+    let mut reader = reader;
+    let (mut got, mut piece) = (0, vec![0; 1 << 16]);
+    while got < MUCH {
+        match tokio::task::block_in_place(|| reader.read(&mut piece)).expect("it goes on") {
+            0 => break,
+            count => got += count,
+        }
+    }
+    assert!(got >= MUCH, "{got}");
 }
