@@ -203,19 +203,21 @@ impl Need {
         };
         let mut keep = |pin| hold = hold.max(Pinned(pin));
         let mut makes = is("CREATE") || is("DO") || is("EXPLAIN");
-        let (mut temporary, mut commit) = (false, false);
+        let (mut temporary, mut settings, mut commit) = (false, false, false);
         for sign in signs(statement.text) {
             match sign {
                 Sign::Keeps(pin) => keep(pin),
                 Sign::Into => makes = true,
                 Sign::Temporary => temporary = true,
-                Sign::Settings if has(&"UPDATE") => keep(Pin::Setting),
-                Sign::Settings => {}
+                Sign::Settings => settings = true,
                 Sign::Commit => commit = true,
             }
         }
         if !statement.legible {
             keep(Pin::Unread);
+        }
+        if settings && has(&"UPDATE") {
+            keep(Pin::Setting);
         }
         if is("DECLARE") && has(&"HOLD") {
             keep(Pin::Cursor);

@@ -3082,7 +3082,7 @@ mod tests {
     fn a_barrier_that_waits_for_nobody_any_more_proves_nothing() {
         let said = |tag: &[u8]| [tag, b"\0\0\0\x0eSWARNING\0\0", FLUSHED].concat();
         assert_eq!(barrier_returned(&mut said(b"N")), Err(()));
-        let short = [b"N\0\0\0\x25SWARNING\0RGetNewTransactionId\0\0", FLUSHED].concat();
+        let short = [b"N\0\0\0\x23SWARNING\0RGetNewTransactionId\0\0", FLUSHED].concat();
         assert!(barrier_returned(&mut short.clone()).is_ok_and(|of| of.is_some()));
         let mut named = FLUSHED.to_vec();
         let news = named.iter().position(|&byte| byte == b'f').unwrap();
