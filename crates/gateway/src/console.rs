@@ -30,6 +30,8 @@ const MOST: usize = 100;
 const LONGEST: usize = 64 * 1024;
 /// Statements and portals that one client may have.
 const MOST_NAMES: usize = 1000;
+/// Bytes of answers that are kept before they are sent.
+const MOST_UNSENT: usize = 64 * 1024;
 /// How often it is looked at whether what is waited for has come about.
 const LOOK: Duration = Duration::from_millis(20);
 /// Longest that a client may take to read what it asked for.
@@ -188,6 +190,9 @@ impl Console {
 
     fn converse(&mut self) -> Result<(), Leaves> {
         loop {
+            if self.out.len() > MOST_UNSENT {
+                self.flush()?;
+            }
             let (tag, body) = self.line.message(&self.control)?;
             match tag {
                 b'X' => return Ok(()),

@@ -121,12 +121,14 @@ pub struct Dialled {
 
 /// What tells one server, and one life of it, from another; last, whether it is a standby. The
 /// timeline is that of the WAL: a server that was promoted writes it to its control file later.
-/// The time is a number, since sessions write dates as their clients' DateStyle and TimeZone have it.
-const IDENTITY: &str = "SELECT system_identifier, CASE WHEN NOT pg_is_in_recovery() \
-                        THEN left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) END, \
-                        extract(epoch FROM pg_postmaster_start_time()), \
-                        inet_server_addr(), inet_server_port(), \
-                        pg_is_in_recovery() FROM pg_control_system()";
+/// The time is a number, since sessions write dates as their clients' DateStyle and TimeZone have
+/// it; functions are named in full, since sessions look for them where their clients say.
+const IDENTITY: &str = "SELECT system_identifier, CASE WHEN NOT pg_catalog.pg_is_in_recovery() \
+                        THEN pg_catalog.left(pg_catalog.pg_walfile_name(\
+                            pg_catalog.pg_current_wal_insert_lsn()), 8) END, \
+                        extract(epoch FROM pg_catalog.pg_postmaster_start_time()), \
+                        pg_catalog.inet_server_addr(), pg_catalog.inet_server_port(), \
+                        pg_catalog.pg_is_in_recovery() FROM pg_catalog.pg_control_system()";
 
 /// Name under which the barrier statement is prepared.
 pub const BARRIER_NAME: &str = "ww_barrier";

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use mio::Waker;
+use rand::random;
 use thiserror::Error;
 
 use crate::census::Census;
@@ -120,6 +121,8 @@ impl Gateway {
             workers: of_workers,
             control: control.clone(),
             redefined: Arc::default(),
+            verifiers: Arc::default(),
+            secret: random(),
         };
         let (mut workers, mut threads) = (Vec::new(), Vec::new());
         for number in 0..options.workers.max(1) {

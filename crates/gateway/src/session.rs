@@ -93,6 +93,8 @@ pub struct Slot {
     completed: usize,
     /// Whether something may have been committed, although the unit goes on.
     pub committed: bool,
+    /// Whether one of its statements may commit before it ends.
+    commits_within: bool,
     /// Whether a ROLLBACK, or the COMMIT of what had failed, has ended the block in which the unit
     /// began.
     pub left_block: bool,
@@ -119,6 +121,7 @@ impl Slot {
             looks: false,
             completed: 0,
             committed: false,
+            commits_within: false,
             left_block: false,
             change: None,
             unprepared: Vec::new(),
@@ -217,6 +220,8 @@ pub struct Session {
     /// Whether its client may have had it commit without waiting for a flush, where it does wait
     /// by itself.
     pub opted_out: bool,
+    /// Whether it did not take a statement of the gateway: what was sent behind that ran without.
+    pub spoilt: bool,
     /// Whether the server reads what a client copies in.
     pub copying_in: bool,
     /// Why the server ends it, as it said.
@@ -272,6 +277,7 @@ impl Session {
             reserved: false,
             exposed: None,
             opted_out: false,
+            spoilt: false,
             copying_in: false,
             last_words: None,
             settings: Settings::default(),
@@ -317,6 +323,11 @@ impl Session {
     pub fn may_have_committed(&self, client: ClientId) -> bool {
         let front = self.ledger.front().filter(|slot| slot.client == client);
         front.is_some_and(|slot| slot.committed)
+    }
+
+    /// Whether the statement that runs on it now may have committed something.
+    pub fn commits_within(&self) -> bool {
+        !self.is_in_block() && self.ledger.front().is_some_and(|slot| slot.commits_within)
     }
 
     /// Whether what runs on it now runs in a transaction block.
@@ -430,6 +441,8 @@ impl Session {
         let open = self.ledger.pop_back_if(|slot| !slot.synced);
         let mut slot = open.unwrap_or_else(|| Slot::new(client, false));
         slot.covers = slot.covers.or(covers);
+        // No unit that shares its session does.
+        slot.commits_within |= self.owner.is_some() && unit.commits_within();
         slot.again = again;
         slot.change = unit.change;
         for part in unit.parts {

@@ -171,7 +171,8 @@ impl Settings {
     pub fn towards(&self, others: &Settings) -> String {
         let gone = self.of.keys().filter(|name| !others.of.contains_key(*name));
         let new = others.of.iter().filter(|(name, sql)| self.of.get(*name) != Some(sql));
-        let gone = gone.map(|name| format!("RESET {name};"));
+        // Quoted, since a part of a name may be a word of SQL.
+        let gone = gone.map(|name| format!("RESET \"{name}\";"));
         let mut all: String = gone.chain(new.map(|(_, sql)| format!("{sql};"))).collect();
         if self.commit != others.commit {
             match &others.commit {
@@ -223,7 +224,7 @@ mod tests {
         mine.apply(&Change::of("SET b = 2").unwrap());
         let mut theirs = Settings::default();
         theirs.apply(&Change::of("SET b = 3").unwrap());
-        assert_eq!(mine.towards(&theirs), "RESET a;SET b = 3;");
+        assert_eq!(mine.towards(&theirs), "RESET \"a\";SET b = 3;");
         assert_eq!(mine.towards(&mine), "");
         mine.apply(&Change::ResetAll);
         assert_eq!(mine, Settings::default());

@@ -285,6 +285,35 @@ pub fn only_reads(sql: &[u8]) -> bool {
     statements(sql).all(|statement| statement.legible && statement.begins_with(&WORDS))
 }
 
+/// Whether a statement of a text may commit before it ends, as procedures do.
+pub fn commits_within(sql: &[u8]) -> bool {
+    const WHOLE: [&str; 22] = [
+        "SELECT",
+        "INSERT",
+        "UPDATE",
+        "DELETE",
+        "MERGE",
+        "WITH",
+        "VALUES",
+        "TABLE",
+        "COPY",
+        "BEGIN",
+        "START",
+        "COMMIT",
+        "END",
+        "ROLLBACK",
+        "ABORT",
+        "SAVEPOINT",
+        "RELEASE",
+        "DECLARE",
+        "FETCH",
+        "MOVE",
+        "SHOW",
+        "SET",
+    ];
+    statements(sql).any(|statement| !statement.legible || !statement.begins_with(&WHOLE))
+}
+
 /// Whether a text may have its session forget prepared statements.
 pub fn forgets(sql: &[u8]) -> bool {
     statements(sql).any(|statement| statement.begins_with(&["DISCARD", "DEALLOCATE"]))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::prepared::{OWN_PREFIX, Prepared, Registry, Told};
 use crate::settings::Change;
-use crate::statement::{deallocated, forgets, only_reads, redefines};
+use crate::statement::{commits_within, deallocated, forgets, only_reads, redefines};
 use crate::{Hold, Need, Pin, SessionKind};
 
 /// Longest message of a client that is kept whole.
@@ -83,6 +83,11 @@ impl Unit {
     /// Whether one of its statements writes, as far as its keyword tells.
     pub fn writes(&self) -> bool {
         self.statements().any(|sql| !only_reads(sql))
+    }
+
+    /// Whether one of its statements may commit before it ends.
+    pub fn commits_within(&self) -> bool {
+        self.statements().any(commits_within)
     }
 
     /// Whether it may have a session not wait for flushes that did so by itself.

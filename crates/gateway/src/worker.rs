@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use mio::event::Source;
@@ -35,7 +35,7 @@ use crate::messages::{self, Refusal};
 use crate::options::{Database, PoolMode, Pooling, Reads, Server};
 use crate::pace::Pace;
 use crate::prepared::Registry;
-use crate::scram::{Exchange, SCRAM, SCRAM_PLUS, Verifier};
+use crate::scram::{Exchange, Key, SCRAM, SCRAM_PLUS, Verifier};
 use crate::session::{Event, Forgotten, Session, Slot};
 use crate::settings::Settings;
 use crate::statement::Need;
@@ -243,6 +243,11 @@ pub struct Shared {
     pub control: Control,
     /// How often objects of the servers were redefined, as far as keywords tell.
     pub redefined: Arc<AtomicU64>,
+    /// Verifiers of passwords that are known in the clear.
+    pub verifiers: Arc<Mutex<Verifiers>>,
+    /// Makes up what stands for verifiers of names that nobody has: the same at every worker, as
+    /// a name that somebody has would have.
+    pub secret: Key,
 }
 
 /// One event loop with all that belongs to it.
@@ -263,12 +268,9 @@ pub struct Worker {
     registry: Registry,
     /// What is logged in with, by server and user.
     credentials: HashMap<(usize, String), Credential>,
-    verifiers: Verifiers,
     /// Clients whose users' verifiers are still to be looked for, and how many are.
     lookups: VecDeque<(ClientId, usize, String)>,
     looking: usize,
-    /// Makes up what stands for verifiers of names that nobody has.
-    secret: [u8; 32],
     upstreams: Vec<Upstream>,
     timers: BinaryHeap<Reverse<(Instant, Timer)>>,
     /// When this turn began.
@@ -372,10 +374,8 @@ impl Worker {
             pool_of: HashMap::new(),
             registry: Registry::default(),
             credentials: HashMap::new(),
-            verifiers: Verifiers::default(),
             lookups: VecDeque::new(),
             looking: 0,
-            secret: random(),
             upstreams,
             timers: BinaryHeap::new(),
             now: Instant::now(),
@@ -905,7 +905,10 @@ impl Worker {
 
     /// It is known what is stored of a claim's password, or that nothing is.
     fn ask_for_proof(&mut self, id: ClientId, mut claim: Claim, stored: Option<Stored>) {
-        let verifier = stored.as_ref().and_then(|of| self.verifiers.of(&claim.user, of));
+        let verifier = stored.as_ref().and_then(|of| {
+            let verifiers = self.shared.verifiers.lock();
+            verifiers.unwrap_or_else(PoisonError::into_inner).of(&claim.user, of)
+        });
         if let Some(Stored::Md5) = stored {
             tracing::warn!(user = claim.user, "an MD5 hash alone is stored, which lets nobody in");
         }
@@ -913,7 +916,8 @@ impl Worker {
             claim.password = Some(password);
         }
         let is_known = verifier.is_some();
-        let verifier = verifier.unwrap_or_else(|| Verifier::made_up(&self.secret, &claim.user));
+        let verifier =
+            verifier.unwrap_or_else(|| Verifier::made_up(&self.shared.secret, &claim.user));
         let end_point = self.options.tls.as_ref().and_then(|tls| tls.end_point().cloned());
         let Some(client) = self.client(id) else { return };
         let end_point = end_point.filter(|_| client.stream.tls().is_some());
@@ -1321,13 +1325,6 @@ impl Worker {
         if !session.ledger.iter().all(harmless) {
             return;
         }
-        // A commit that waits for standbys is not taken back by a cancel: it warns, and has ended.
-        let life = self.upstreams[self.pools[session.pool].upstream].life.as_ref();
-        let waits = session.kind == SessionKind::Synchronous
-            && life.is_some_and(|life| life.flushers.len() > 1);
-        if waits && session.ledger.iter().any(|slot| slot.client != id) {
-            return;
-        }
         if let Some(request) = session.cancels.clone() {
             (session.cancelling, session.cancel_sent) = (Some(id), false);
             let (to, upstream) = (session.id, self.pools[session.pool].upstream);
@@ -1481,9 +1478,15 @@ impl Worker {
         let level = client.settings.level(pool.level);
         // One that was asked not to wait for flushes, or whose role was, commits as a relaxed
         // session does.
+        // What is followed from session to session is known, and no commit.
+        let follows = unit.change.is_some()
+            && session.status == b'I'
+            && !session.is_open()
+            && client.pinned.is_none();
         let opts_out = session.kind == SessionKind::Synchronous
             && !session.opted_out
             && session.owner.is_some()
+            && !follows
             && unit.opts_out();
         session.opted_out |= opts_out;
         let relaxed = session.kind == SessionKind::Relaxed
@@ -1519,6 +1522,12 @@ impl Worker {
         self.to_send.push(place);
     }
 
+    /// Whether sessions that commit by themselves wait for standbys then.
+    fn waits_for_standbys(&self, pool: usize) -> bool {
+        let life = self.upstreams[self.pools[pool].upstream].life.as_ref();
+        life.is_some_and(|life| life.flushers.len() > 1)
+    }
+
     /// The session for a statement; `None` where it has to wait for one.
     fn choose(&mut self, pool: usize, need: Need, settings: &Settings) -> Option<usize> {
         if self.holds(pool) {
@@ -1533,6 +1542,8 @@ impl Worker {
         };
         let room = side.sessions.len() + side.opening < most;
         let now = self.now;
+        // What waits for standbys by itself could not be told from what is cancelled behind it.
+        let alone = kind == SessionKind::Synchronous && self.waits_for_standbys(pool);
         // By how many are before it, and whether it has the settings.
         let mut best: Option<(usize, (usize, bool))> = None;
         let mut slow = 0;
@@ -1542,6 +1553,7 @@ impl Worker {
                 || session.reserved
                 || session.retires
                 || session.cancelling.is_some()
+                || alone && !session.ledger.is_empty()
             {
                 continue;
             }
@@ -2076,7 +2088,11 @@ impl Worker {
             let bytes = session.whole(&buffer[..count]);
             let heard = session.receive(&bytes, events);
             for event in events.drain(..) {
-                self.take_event(place, event, &bytes);
+                if self.sessions.get(place).is_some_and(|session| session.spoilt) {
+                    self.lose_answer(place, event);
+                } else {
+                    self.take_event(place, event, &bytes);
+                }
             }
             if let Err(mismatch) = heard {
                 tracing::error!("a server session is closed: {mismatch}");
@@ -2190,6 +2206,20 @@ impl Worker {
         }
     }
 
+    /// What was sent behind a statement of the gateway that failed may have run with the settings
+    /// of another client: its own is not told what it did.
+    fn lose_answer(&mut self, place: usize, event: Event) {
+        let Event::Ended(slot, _) = event else { return };
+        let Some(session) = self.sessions.get(place) else { return };
+        let upstream = self.pools[session.pool].upstream;
+        if let (Some(covers), Some(life)) = (slot.covers, &mut self.upstreams[upstream].life) {
+            life.barriers.relaxed_ends(covers, false);
+        }
+        if slot.client != ClientId::NOBODY {
+            self.lose_client(slot.client);
+        }
+    }
+
     /// A part of a long answer: what it tells was committed before it arrived, so a barrier sent
     /// from now on covers it.
     fn hold_part(&mut self, place: usize, id: ClientId) {
@@ -2197,8 +2227,8 @@ impl Worker {
             client.part_told = true;
         }
         // Outside of a block a procedure commits as it goes.
-        let in_block = |session: &Session| session.exposed.is_some() && session.is_in_block();
-        if self.sessions.get(place).is_some_and(in_block) {
+        let is_whole = |session: &Session| session.exposed.is_some() && !session.commits_within();
+        if self.sessions.get(place).is_some_and(is_whole) {
             return self.hold_within(place, id);
         }
         let until = self.told(place, id);
@@ -2275,6 +2305,7 @@ impl Worker {
         if id == ClientId::NOBODY {
             if slot.failed {
                 tracing::error!("a server session did not take a statement of the gateway");
+                session.spoilt = true;
                 self.lost.push(place);
             }
             return;

@@ -200,6 +200,9 @@ fn questions_for_passwords_are_safe_from_those_who_ask_to_be_let_in() {
              CREATE ROLE hashed LOGIN; \
              UPDATE pg_authid SET rolpassword = 'md5' || md5('x') WHERE rolname = 'hashed'; \
              CREATE VIEW evil.pg_shadow AS SELECT 'app'::name AS usename, 'mine'::text AS passwd; \
+             CREATE FUNCTION evil.pg_postmaster_start_time() RETURNS timestamptz \
+               LANGUAGE sql AS 'SELECT ''2001-01-01''::timestamptz'; \
+             CREATE FUNCTION evil.pg_is_in_recovery() RETURNS bool LANGUAGE sql AS 'SELECT true'; \
              CREATE FUNCTION evil.eq(name, name) RETURNS bool LANGUAGE sql AS 'SELECT true'; \
              CREATE OPERATOR evil.= (FUNCTION = evil.eq, LEFTARG = name, RIGHTARG = name)",
         )
@@ -214,6 +217,9 @@ fn questions_for_passwords_are_safe_from_those_who_ask_to_be_let_in() {
     };
     assert_eq!(attempt("app", "open sesame", &[]).unwrap(), "app");
     assert_eq!(attempt("app", "open sesame", &[("search_path", "evil")]).unwrap(), "app");
+    // Nor do functions of the client's own make the server look like another one.
+    let shadows = [("search_path", "evil, pg_catalog")];
+    assert_eq!(attempt("app", "open sesame", &shadows).unwrap(), "app");
     for (user, password) in [
         ("late", "x"),
         ("hashed", "x"),

@@ -447,3 +447,19 @@ impl tokio_postgres::types::ToSql for Mood {
 
     tokio_postgres::types::to_sql_checked!();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_setting_whose_name_is_a_word_of_sql_is_taken_back_for_the_next_client() {
+    let testbed = Testbed::new(&[], |options| options.pooling.size = 1);
+    let (one, other) = (testbed.client().await, testbed.client().await);
+    let asks = "SELECT pg_catalog.current_setting('app.user', true)";
+    for name in ["\"app.user\"", "app.mode"] {
+        one.batch_execute(&format!("SET {name} = '42'")).await.unwrap();
+    }
+    for _ in 0..3 {
+        let row = one.query_one(asks, &[]).await.unwrap();
+        assert_eq!(row.get::<_, Option<&str>>(0), Some("42"));
+        let row = other.query_one(asks, &[]).await.expect("its session is of use");
+        assert_ne!(row.get::<_, Option<&str>>(0), Some("42"));
+    }
+}
