@@ -187,9 +187,9 @@ impl OnSession {
 
     /// Notes that a Parse message of the session prepares a statement, with the types of its
     /// parameters where they are known.
-    pub fn parsed(&mut self, id: u64, parse: u64, parameters: Option<&[u8]>) {
+    pub fn parsed(&mut self, id: u64, parse: u64, now: Definitions, parameters: Option<&[u8]>) {
         if let Some(of) = self.used.get_mut(&id) {
-            of.parse = parse;
+            (of.parse, of.under) = (parse, now);
             of.columns = Columns::UNKNOWN;
             of.parameters = parameters.map(<[u8]>::to_vec);
         }
@@ -233,6 +233,11 @@ impl OnSession {
     pub fn takes(&self, id: u64, told: &Told) -> bool {
         let parameters = self.used.get(&id).and_then(|of| of.parameters.as_deref());
         told.parameters().is_none_or(|told| parameters == Some(told))
+    }
+
+    /// Whether a statement that the session has was prepared under these definitions.
+    pub fn is_of(&self, id: u64, now: Definitions) -> bool {
+        self.used.get(&id).is_some_and(|of| of.under == now)
     }
 
     /// Notes that a client prepares a statement.
@@ -314,8 +319,8 @@ mod tests {
     fn what_was_said_of_a_statement_is_not_of_the_one_that_took_its_place() {
         let mut session = OnSession::default();
         session.touch(1, (0, 0));
-        session.parsed(1, 7, None);
-        session.parsed(1, 8, Some(b"\0\0"));
+        session.parsed(1, 7, (0, 0), None);
+        session.parsed(1, 8, (0, 0), Some(b"\0\0"));
         session.describe_columns(1, 7, None);
         assert_eq!(session.columns(1), Some(Columns::UNKNOWN));
         session.describe_columns(1, 8, None);

@@ -14,6 +14,7 @@ use crate::dial::{Opened, SessionId};
 use crate::messages::columns_changed;
 use crate::prepared::{Columns, Definitions, Known, OWN_PREFIX, OnSession, Prepared, Told};
 use crate::settings::{Change, Settings};
+use crate::statement::contains_word;
 use crate::unit::{End, LONGEST, Name, Part, Unit, frame_into, framed};
 use crate::{ClientId, Hold, Level, SessionKind};
 
@@ -74,6 +75,8 @@ pub struct Slot {
     simple: bool,
     /// Its Sync, or its Query, was sent.
     synced: bool,
+    /// A Sync was sent which the server reads past while it copies.
+    read_past: bool,
     /// Whether an error came.
     pub failed: bool,
     /// The barrier that covers its transaction, if that is relaxed and its own.
@@ -112,6 +115,7 @@ impl Slot {
             expects: VecDeque::new(),
             simple,
             synced: false,
+            read_past: false,
             failed: false,
             covers: None,
             again: None,
@@ -220,6 +224,9 @@ pub struct Session {
     /// Whether its client may have had it commit without waiting for a flush, where it does wait
     /// by itself.
     pub opted_out: bool,
+    /// Whether what sequences gave last is of its owner: the rest is forgotten, or the owner has
+    /// written since.
+    pub own_sequences: bool,
     /// Whether it did not take a statement of the gateway: what was sent behind that ran without.
     pub spoilt: bool,
     /// Whether the server reads what a client copies in.
@@ -277,6 +284,7 @@ impl Session {
             reserved: false,
             exposed: None,
             opted_out: false,
+            own_sequences: false,
             spoilt: false,
             copying_in: false,
             last_words: None,
@@ -352,7 +360,7 @@ impl Session {
         let settings = settings.given_to(self.kind);
         let sql = self.settings.towards(&settings);
         if !sql.is_empty() {
-            self.definitions.1 += u64::from(sql.contains("search_path"));
+            self.definitions.1 += u64::from(contains_word(sql.as_bytes(), "search_path"));
             self.send_own(&sql, false);
         }
         self.settings = settings;
@@ -369,6 +377,7 @@ impl Session {
 
     /// Has it forget what sequences gave to other clients, so that none is told of it.
     pub fn forget_sequences(&mut self) {
+        self.own_sequences = true;
         self.send_own("DISCARD SEQUENCES", false);
     }
 
@@ -551,7 +560,11 @@ impl Session {
     /// its client was told.
     fn ensure(&mut self, slot: &mut Slot, statement: &Arc<Prepared>, told: Option<&Told>) {
         let known = self.statements.touch(statement.id, self.definitions);
-        let takes = told.is_none_or(|told| self.statements.takes(statement.id, told));
+        let takes = match told.filter(|told| told.parameters().is_some()) {
+            Some(told) => self.statements.takes(statement.id, told),
+            // Nobody has said what its parameters are: those that they would be now.
+            None => self.statements.is_of(statement.id, self.definitions),
+        };
         if known && !takes {
             self.stale.push(statement.id);
         }
@@ -583,7 +596,7 @@ impl Session {
             slot.expects.push_back(Expect::Close { own: Some(old) });
         }
         self.parses += 1;
-        self.statements.parsed(statement.id, self.parses, parameters);
+        self.statements.parsed(statement.id, self.parses, self.definitions, parameters);
         let name_there = statement.name();
         let front = [name_there.as_bytes(), b"\0"];
         match parameters {
@@ -743,7 +756,9 @@ impl Session {
             backend::READY_FOR_QUERY => {
                 let &[status] = body else { return Err(Mismatch(tag)) };
                 self.status = status;
-                if !slot.synced || !slot.failed && !slot.expects.is_empty() {
+                // It failed before it read past the Sync.
+                let is_synced = slot.synced || slot.failed && slot.read_past;
+                if !is_synced || !slot.failed && !slot.expects.is_empty() {
                     return Err(Mismatch(tag));
                 }
                 if !slot.struck && !slot.looks {
@@ -834,6 +849,7 @@ impl Session {
                 self.copying_in = true;
                 // The server reads past a Sync while it copies: its answer comes with the next.
                 if !slot.simple {
+                    slot.read_past |= slot.synced;
                     slot.synced = false;
                 }
             }

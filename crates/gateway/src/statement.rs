@@ -426,7 +426,7 @@ fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Whether a text has a word, whatever its case, not within a longer one.
-fn contains_word(text: &[u8], word: &str) -> bool {
+pub fn contains_word(text: &[u8], word: &str) -> bool {
     words(text).any(|of| of.eq_ignore_ascii_case(word.as_bytes()))
 }
 

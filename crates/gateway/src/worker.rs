@@ -129,6 +129,8 @@ struct Pool {
     welcome: Option<Vec<(String, String)>>,
     /// How durable a commit is where a client does not say otherwise.
     level: Option<Level>,
+    /// Whether a client has asked what a sequence gave to its session.
+    asks_sequences: bool,
     /// Since when that is to be learnt again, from a session that is asked for later.
     relearns: Option<Instant>,
     relaxed: Side,
@@ -1033,6 +1035,7 @@ impl Worker {
                     key: key.clone(),
                     welcome: None,
                     level: Some(Level::RemoteApply),
+                    asks_sequences: false,
                     relearns: None,
                     relaxed: Side::default(),
                     synchronous: Side::default(),
@@ -1461,7 +1464,14 @@ impl Worker {
         if session.owner.is_none() && !session.settings.serve(&client.settings, session.kind) {
             session.take_settings(&client.settings);
         }
-        if session.owner.is_none() && need.hold == Hold::Pinned(Pin::Sequence) {
+        // What a sequence gave to another client is forgotten before one that may ask has the
+        // session alone; where nobody has asked before, when one does that has written nothing.
+        let asks = need.hold == Hold::Pinned(Pin::Sequence);
+        let of_pool = &mut self.pools[session.pool].asks_sequences;
+        *of_pool |= asks;
+        let alone = need.hold != Hold::Shared;
+        let is_new = session.owner.is_none() && alone && *of_pool;
+        if is_new || asks && !session.own_sequences {
             session.forget_sequences();
         }
         if need.hold != Hold::Shared {
@@ -1517,7 +1527,9 @@ impl Worker {
         {
             session.ask_whether_written();
         }
-        session.writes |= unit.writes();
+        let writes = unit.writes();
+        session.writes |= writes;
+        session.own_sequences |= writes && session.owner.is_some();
         session.send(id, unit, covers, self.shared.redefined.load(Ordering::Relaxed));
         self.to_send.push(place);
     }
@@ -1552,6 +1564,7 @@ impl Worker {
             if session.owner.is_some()
                 || session.reserved
                 || session.retires
+                || session.spoilt
                 || session.cancelling.is_some()
                 || alone && !session.ledger.is_empty()
             {
@@ -2210,10 +2223,14 @@ impl Worker {
     /// of another client: its own is not told what it did.
     fn lose_answer(&mut self, place: usize, event: Event) {
         let Event::Ended(slot, _) = event else { return };
-        let Some(session) = self.sessions.get(place) else { return };
+        let Some(session) = self.sessions.get_mut(place) else { return };
         let upstream = self.pools[session.pool].upstream;
-        if let (Some(covers), Some(life)) = (slot.covers, &mut self.upstreams[upstream].life) {
+        let covers = session.exposed.take().or(slot.covers);
+        if let (Some(covers), Some(life)) = (covers, &mut self.upstreams[upstream].life) {
             life.barriers.relaxed_ends(covers, false);
+        }
+        if std::mem::take(&mut session.redefines) {
+            self.shared.redefined.fetch_add(1, Ordering::Relaxed);
         }
         if slot.client != ClientId::NOBODY {
             self.lose_client(slot.client);
@@ -2226,9 +2243,8 @@ impl Worker {
         if let Some(client) = self.client(id) {
             client.part_told = true;
         }
-        // Outside of a block a procedure commits as it goes.
-        let is_whole = |session: &Session| session.exposed.is_some() && !session.commits_within();
-        if self.sessions.get(place).is_some_and(is_whole) {
+        let in_block = |session: &Session| session.exposed.is_some() && session.is_in_block();
+        if self.sessions.get(place).is_some_and(in_block) {
             return self.hold_within(place, id);
         }
         let until = self.told(place, id);
@@ -2262,12 +2278,12 @@ impl Worker {
         let (Some(life), Some(level)) = (&mut self.upstreams[pool.upstream].life, level) else {
             return Until::AT_ONCE;
         };
-        let may_commit = !session.is_in_block() || session.may_have_committed(id);
-        match session.covers(id).filter(|_| may_commit) {
-            Some(covers) if pool.pooling.reads == Reads::Off => life.barriers.wait(covers),
-            _ if pool.pooling.reads == Reads::Off => Until::AT_ONCE,
-            Some(_) => life.barriers.told(level, None),
-            None => life.barriers.told(level, session.exposed),
+        // Outside of a block a procedure commits as it goes.
+        let commits = session.may_have_committed(id) || session.commits_within();
+        match (pool.pooling.reads, session.covers(id)) {
+            (Reads::Off, Some(covers)) if commits => life.barriers.wait(covers),
+            (Reads::Off, _) => Until::AT_ONCE,
+            (_, covers) => life.barriers.told(level, covers.filter(|_| !commits)),
         }
     }
 
@@ -2387,6 +2403,7 @@ impl Worker {
         if ended && client.owned == Some(place) && client.pinned.is_none() {
             client.owned = None;
             (session.owner, session.opted_out) = (None, false);
+            session.own_sequences = false;
             if session.retires {
                 self.lost.push(place);
             }

@@ -204,7 +204,7 @@ fn opt_out(client: &mut pipelines::Client, sql: &str, number: i64) {
     query_until(client, "COMMIT", b'Z', "I");
 }
 
-const WAYS: [(&str, Commits); 16] = [
+const WAYS: [(&str, Commits); 17] = [
     ("a COMMIT AND CHAIN", |client, number| {
         begin_and_insert(client, number);
         query_until(client, "COMMIT AND CHAIN", b'Z', "T");
@@ -273,6 +273,17 @@ const WAYS: [(&str, Commits); 16] = [
         client.query(&format!("{INSERT} ({number}); NOTIFY committed"));
         client.send();
         while listener.receive().0 != b'A' {}
+    }),
+    ("who is shown it in a long answer", |client, number| {
+        let mut reader = pipelines::Client::connect(client.port(), 2);
+        query_until(client, "SET synchronous_commit = off", b'Z', "I");
+        query_until(client, &format!("{INSERT} ({number})"), b'Z', "I");
+        // The second row does not come.
+        let sql = format!(
+            "COPY (SELECT n || repeat('x', 100000), pg_sleep((i - 1) * 600) \
+                   FROM (VALUES (1), (2)) AS v (i), t WHERE n = {number}) TO STDOUT"
+        );
+        query_until(&mut reader, &sql, b'd', "");
     }),
     ("a procedure that fails after its COMMIT, before a Flush", |client, number| {
         query_until(client, "CREATE TEMP TABLE own ()", b'Z', "I");

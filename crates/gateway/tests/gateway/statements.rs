@@ -279,6 +279,12 @@ async fn nobody_is_told_what_a_sequence_gave_to_another() {
     first.batch_execute("CREATE SEQUENCE s").await.unwrap();
     first.batch_execute("CREATE TABLE t (a bigint DEFAULT nextval('s'))").await.unwrap();
     first.batch_execute("INSERT INTO t DEFAULT VALUES").await.unwrap();
+    // Nobody has asked before.
+    let transaction = second.transaction().await.unwrap();
+    let error = transaction.query_one("SELECT lastval()", &[]).await.unwrap_err();
+    assert_eq!(error.code(), Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE));
+    transaction.rollback().await.unwrap();
+    second.batch_execute("DISCARD ALL").await.unwrap();
     for sql in ["SELECT currval('s')", "SELECT lastval()"] {
         let error = second.query_one(sql, &[]).await.unwrap_err();
         assert_eq!(error.code(), Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE), "{sql}");

@@ -130,7 +130,7 @@ mod tests {
             "{}",
             told("oha")
         );
-        assert!(told("locust").ends_with("pip install locust"), "{}", told("locust"));
+        assert!(told("locust").ends_with("`pip install locust`"), "{}", told("locust"));
         assert!(told("of-nobody").ends_with("PATH"), "{}", told("of-nobody"));
         assert_eq!(told("/opt/oha"), "there is no program '/opt/oha'");
     }
