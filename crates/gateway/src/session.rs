@@ -224,8 +224,8 @@ pub struct Session {
     /// Whether its client may have had it commit without waiting for a flush, where it does wait
     /// by itself.
     pub opted_out: bool,
-    /// Whether what sequences gave last is of its owner: the rest is forgotten, or the owner has
-    /// written since.
+    /// Whether what sequences gave last may be of its owner: the rest is forgotten, or the owner
+    /// may have taken numbers since.
     pub own_sequences: bool,
     /// Whether it did not take a statement of the gateway: what was sent behind that ran without.
     pub spoilt: bool,
@@ -335,7 +335,9 @@ impl Session {
 
     /// Whether the statement that runs on it now may have committed something.
     pub fn commits_within(&self) -> bool {
-        !self.is_in_block() && self.ledger.front().is_some_and(|slot| slot.commits_within)
+        // The last command of a Query completes once it has committed.
+        let may = |slot: &Slot| slot.commits_within || slot.simple && slot.completed > 0;
+        !self.is_in_block() && self.ledger.front().is_some_and(may)
     }
 
     /// Whether what runs on it now runs in a transaction block.
@@ -560,7 +562,8 @@ impl Session {
     /// its client was told.
     fn ensure(&mut self, slot: &mut Slot, statement: &Arc<Prepared>, told: Option<&Told>) {
         let known = self.statements.touch(statement.id, self.definitions);
-        let takes = match told.filter(|told| told.parameters().is_some()) {
+        let is_described = |told: &&Told| told.parameters().is_some() || told.columns().is_some();
+        let takes = match told.filter(is_described) {
             Some(told) => self.statements.takes(statement.id, told),
             // Nobody has said what its parameters are: those that they would be now.
             None => self.statements.is_of(statement.id, self.definitions),

@@ -314,6 +314,23 @@ pub fn commits_within(sql: &[u8]) -> bool {
     statements(sql).any(|statement| !statement.legible || !statement.begins_with(&WHOLE))
 }
 
+/// Whether a text may take numbers of sequences.
+pub fn may_call(sql: &[u8]) -> bool {
+    const NONE: [&str; 10] = [
+        "BEGIN",
+        "START",
+        "SET",
+        "RESET",
+        "SHOW",
+        "COMMIT",
+        "END",
+        "ROLLBACK",
+        "SAVEPOINT",
+        "RELEASE",
+    ];
+    statements(sql).any(|statement| !statement.begins_with(&NONE))
+}
+
 /// Whether a text may have its session forget prepared statements.
 pub fn forgets(sql: &[u8]) -> bool {
     statements(sql).any(|statement| statement.begins_with(&["DISCARD", "DEALLOCATE"]))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::prepared::{OWN_PREFIX, Prepared, Registry, Told};
 use crate::settings::Change;
-use crate::statement::{commits_within, deallocated, forgets, only_reads, redefines};
+use crate::statement::{commits_within, deallocated, forgets, may_call, only_reads, redefines};
 use crate::{Hold, Need, Pin, SessionKind};
 
 /// Longest message of a client that is kept whole.
@@ -93,6 +93,11 @@ impl Unit {
     /// Whether it may have a session not wait for flushes that did so by itself.
     pub fn opts_out(&self) -> bool {
         self.change.as_ref().is_some_and(Change::opts_out) || self.statements().any(Need::opts_out)
+    }
+
+    /// Whether one of its statements may take numbers of sequences.
+    pub fn may_call(&self) -> bool {
+        self.statements().any(may_call)
     }
 
     /// Whether one of its statements may change what others mean, as far as its keyword tells.

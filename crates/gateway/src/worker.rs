@@ -1471,7 +1471,9 @@ impl Worker {
         *of_pool |= asks;
         let alone = need.hold != Hold::Shared;
         let is_new = session.owner.is_none() && alone && *of_pool;
-        if is_new || asks && !session.own_sequences {
+        // A block that has failed takes no statement, and nothing goes between a Flush and its Sync.
+        let takes = session.status != b'E' && !session.is_open();
+        if is_new || asks && takes && !session.own_sequences {
             session.forget_sequences();
         }
         if need.hold != Hold::Shared {
@@ -1486,8 +1488,6 @@ impl Worker {
         let Some(client) = self.clients.get(id.place) else { return };
         let pool = &self.pools[session.pool];
         let level = client.settings.level(pool.level);
-        // One that was asked not to wait for flushes, or whose role was, commits as a relaxed
-        // session does.
         // What is followed from session to session is known, and no commit.
         let follows = unit.change.is_some()
             && session.status == b'I'
@@ -1499,6 +1499,8 @@ impl Worker {
             && !follows
             && unit.opts_out();
         session.opted_out |= opts_out;
+        // One that was asked not to wait for flushes, or whose role was, commits as a relaxed
+        // session does.
         let relaxed = session.kind == SessionKind::Relaxed
             || session.opted_out
             || level.is_none()
@@ -1516,7 +1518,8 @@ impl Worker {
                 covers = Some(place);
             }
         }
-        if session.status == b'I' && session.ledger.is_empty() {
+        let of_ours = |slot: &Slot| slot.client == ClientId::NOBODY;
+        if session.status == b'I' && session.ledger.iter().all(of_ours) {
             (session.writes, session.began) = (false, Some(self.now));
         }
         if session.exposed.is_some()
@@ -1527,9 +1530,8 @@ impl Worker {
         {
             session.ask_whether_written();
         }
-        let writes = unit.writes();
-        session.writes |= writes;
-        session.own_sequences |= writes && session.owner.is_some();
+        session.writes |= unit.writes();
+        session.own_sequences |= session.owner.is_some() && unit.may_call();
         session.send(id, unit, covers, self.shared.redefined.load(Ordering::Relaxed));
         self.to_send.push(place);
     }
@@ -2156,9 +2158,12 @@ impl Worker {
     fn take_event(&mut self, place: usize, event: Event, bytes: &[u8]) {
         match event {
             Event::Answer(id, range) => {
+                // What has ended already is held as a whole, by the event that says so.
+                let front = self.sessions.get(place).and_then(|session| session.ledger.front());
+                let goes_on = front.is_some_and(|slot| slot.client == id);
                 if let Some(client) = self.listener(id) {
                     client.answers.push(&bytes[range]);
-                    if client.answers.len() > LONG_ANSWER {
+                    if client.answers.len() > LONG_ANSWER && goes_on {
                         self.hold_part(place, id);
                     }
                 }

@@ -204,7 +204,7 @@ fn opt_out(client: &mut pipelines::Client, sql: &str, number: i64) {
     query_until(client, "COMMIT", b'Z', "I");
 }
 
-const WAYS: [(&str, Commits); 17] = [
+const WAYS: [(&str, Commits); 18] = [
     ("a COMMIT AND CHAIN", |client, number| {
         begin_and_insert(client, number);
         query_until(client, "COMMIT AND CHAIN", b'Z', "T");
@@ -232,6 +232,10 @@ const WAYS: [(&str, Commits); 17] = [
              SELECT repeat('x', 1000) FROM generate_series(1, 1000); SELECT pg_sleep(600)"
         );
         query_until(client, &sql, b'C', "COMMIT");
+    }),
+    ("a COMMIT behind a long answer", |client, number| {
+        let sql = format!("BEGIN; {INSERT} ({number}); SELECT repeat('x', 100000); COMMIT");
+        query_until(client, &sql, b'Z', "I");
     }),
     ("a procedure", |client, number| {
         query_until(client, &format!("CALL save({number})"), b'N', "");

@@ -283,6 +283,9 @@ async fn nobody_is_told_what_a_sequence_gave_to_another() {
     let transaction = second.transaction().await.unwrap();
     let error = transaction.query_one("SELECT lastval()", &[]).await.unwrap_err();
     assert_eq!(error.code(), Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE));
+    // In a block that has failed it is refused as any other, and the connection stays.
+    let error = transaction.query_one("SELECT lastval()", &[]).await.unwrap_err();
+    assert_eq!(error.code(), Some(&SqlState::IN_FAILED_SQL_TRANSACTION));
     transaction.rollback().await.unwrap();
     second.batch_execute("DISCARD ALL").await.unwrap();
     for sql in ["SELECT currval('s')", "SELECT lastval()"] {
@@ -468,4 +471,17 @@ async fn a_setting_whose_name_is_a_word_of_sql_is_taken_back_for_the_next_client
         let row = other.query_one(asks, &[]).await.expect("its session is of use");
         assert_ne!(row.get::<_, Option<&str>>(0), Some("42"));
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_is_told_what_a_sequence_gave_to_itself() {
+    let testbed = Testbed::new(&[], |options| options.pooling.size = 1);
+    let mut client = testbed.client().await;
+    client.batch_execute("CREATE SEQUENCE s").await.unwrap();
+    let transaction = client.transaction().await.unwrap();
+    transaction.batch_execute("SELECT nextval('s')").await.unwrap();
+    // The first to ask of all.
+    let given = transaction.query_one("SELECT currval('s')", &[]).await.unwrap();
+    assert_eq!(given.get::<_, i64>(0), 1);
+    transaction.commit().await.unwrap();
 }
