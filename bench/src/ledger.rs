@@ -232,8 +232,8 @@ impl Book {
             7 => self.batch(client, hot, random.random_range(0..4) == 0).await,
             8 => self.copy(client, random.random_range(1..300), random.random()).await,
             9 => self.claim(client).await,
-            12 => self.chain(client, random.random_range(1..4)).await,
             10 => self.read(client, hot, random.random_range(0..self.clients)).await,
+            12 => self.chain(client, random.random_range(1..4)).await,
             _ => self.read_twice(client, hot, random.random_range(0..self.clients)).await,
         }
     }

@@ -356,8 +356,9 @@ pub const DIFFERENT: &str = "two connections to the server did not reach one and
 const CONFIGURED: &str = "extract(epoch FROM pg_conf_load_time())";
 
 /// What flushes the WAL, and tells whether synchronous standbys are named by now where there
-/// were none, and when the session read the configuration files. From 17 a message that belongs to no transaction can be flushed; before, and where
-/// standbys have to confirm, a transaction that wrote one commits.
+/// were none, and when the session read the configuration files. From 17 a message that belongs
+/// to no transaction can be flushed; before, and where standbys have to confirm, a transaction
+/// that wrote one commits.
 fn barrier_statement(version: u32, standbys: bool) -> String {
     let message = if version >= 170_000 && !standbys {
         "pg_logical_emit_message(false, 'walwright', '', true)"

@@ -263,72 +263,28 @@ fn names_commit(statement: &Statement) -> bool {
 
 /// Whether a text is of statements that write nothing but through functions.
 pub fn only_reads(sql: &[u8]) -> bool {
-    const WORDS: [&str; 17] = [
-        "SELECT",
-        "VALUES",
-        "TABLE",
-        "SHOW",
-        "SET",
-        "RESET",
-        "BEGIN",
-        "START",
-        "COMMIT",
-        "END",
-        "ROLLBACK",
-        "ABORT",
-        "SAVEPOINT",
-        "RELEASE",
-        "DECLARE",
-        "FETCH",
-        "CLOSE",
-    ];
-    statements(sql).all(|statement| statement.legible && statement.begins_with(&WORDS))
+    const WORDS: [&str; 9] =
+        ["SELECT", "VALUES", "TABLE", "SHOW", "SET", "RESET", "DECLARE", "FETCH", "CLOSE"];
+    statements(sql).all(|statement| {
+        statement.legible && (statement.controls() || statement.begins_with(&WORDS))
+    })
 }
 
 /// Whether a statement of a text may commit before it ends, as procedures do.
 pub fn commits_within(sql: &[u8]) -> bool {
-    const WHOLE: [&str; 22] = [
-        "SELECT",
-        "INSERT",
-        "UPDATE",
-        "DELETE",
-        "MERGE",
-        "WITH",
-        "VALUES",
-        "TABLE",
-        "COPY",
-        "BEGIN",
-        "START",
-        "COMMIT",
-        "END",
-        "ROLLBACK",
-        "ABORT",
-        "SAVEPOINT",
-        "RELEASE",
-        "DECLARE",
-        "FETCH",
-        "MOVE",
-        "SHOW",
-        "SET",
+    const WHOLE: [&str; 14] = [
+        "SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "WITH", "VALUES", "TABLE", "COPY",
+        "DECLARE", "FETCH", "MOVE", "SHOW", "SET",
     ];
-    statements(sql).any(|statement| !statement.legible || !statement.begins_with(&WHOLE))
+    statements(sql).any(|statement| {
+        !statement.legible || !(statement.controls() || statement.begins_with(&WHOLE))
+    })
 }
 
 /// Whether a text may take numbers of sequences.
 pub fn may_call(sql: &[u8]) -> bool {
-    const NONE: [&str; 10] = [
-        "BEGIN",
-        "START",
-        "SET",
-        "RESET",
-        "SHOW",
-        "COMMIT",
-        "END",
-        "ROLLBACK",
-        "SAVEPOINT",
-        "RELEASE",
-    ];
-    statements(sql).any(|statement| !statement.begins_with(&NONE))
+    const NONE: [&str; 3] = ["SET", "RESET", "SHOW"];
+    statements(sql).any(|statement| !(statement.controls() || statement.begins_with(&NONE)))
 }
 
 /// Whether a text may have its session forget prepared statements.
@@ -339,7 +295,7 @@ pub fn forgets(sql: &[u8]) -> bool {
 /// Whether a text may change what other statements mean: which objects their names stand for,
 /// and which columns those have.
 pub fn redefines(sql: &[u8]) -> bool {
-    const HARMLESS: [&str; 42] = [
+    const HARMLESS: [&str; 34] = [
         "SELECT",
         "INSERT",
         "UPDATE",
@@ -349,14 +305,6 @@ pub fn redefines(sql: &[u8]) -> bool {
         "VALUES",
         "TABLE",
         "COPY",
-        "BEGIN",
-        "START",
-        "COMMIT",
-        "END",
-        "ROLLBACK",
-        "ABORT",
-        "SAVEPOINT",
-        "RELEASE",
         "DECLARE",
         "FETCH",
         "MOVE",
@@ -391,7 +339,7 @@ pub fn redefines(sql: &[u8]) -> bool {
         } else if statement.begins_with(&["SET", "RESET"]) {
             OF_PATHS.iter().any(has)
         } else {
-            !statement.begins_with(&HARMLESS)
+            !(statement.controls() || statement.begins_with(&HARMLESS))
                 || has(&"set_config")
                 || has(&"pg_settings") && has(&"UPDATE")
         }
@@ -427,6 +375,13 @@ impl Statement<'_> {
     /// Whether its first word is one of these.
     fn begins_with(&self, any: &[&str]) -> bool {
         any.iter().any(|word| self.words[0].eq_ignore_ascii_case(word.as_bytes()))
+    }
+
+    /// Whether it begins, ends or marks a transaction and does nothing else itself.
+    fn controls(&self) -> bool {
+        const WORDS: [&str; 8] =
+            ["BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT", "SAVEPOINT", "RELEASE"];
+        self.begins_with(&WORDS)
     }
 }
 

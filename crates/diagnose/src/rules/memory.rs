@@ -323,10 +323,13 @@ fn autovacuum(reading: &Reading) -> Option<Finding> {
         .seen(resident.map(|r| Evidence::new("/proc", "memory of its own", Value::Bytes(r))))
         .gains(waits.as_ref().and_then(|_| reading.gain(&relief)))
         .costs(waits);
-    if large && reading.is_set("autovacuum_work_mem", "-1") {
+    let shared = total.zip(reading.number("autovacuum_max_workers"));
+    if let Some((total, workers)) =
+        shared.filter(|_| large && reading.is_set("autovacuum_work_mem", "-1"))
+    {
         finding.actions.extend(reading.set(
             "autovacuum_work_mem",
-            &fair_to_autovacuum(total?, reading.number("autovacuum_max_workers")?),
+            &fair_to_autovacuum(total, workers),
             "Each worker takes maintenance_work_mem unless this is set.",
         ));
     }
