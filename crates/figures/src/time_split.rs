@@ -300,7 +300,7 @@ impl TimeSplit {
         };
         let whole = self.whole();
         let told = match self.residual.as_ref().map(|residual| residual.center.max(0.0)) {
-            Some(outside) => self.make_room(counted, outside),
+            Some(outside) => counted.within(self.make_room(counted.sum(), outside)),
             None => counted,
         };
         self.take_outside(told.sum());
@@ -311,16 +311,16 @@ impl TimeSplit {
         self.warnings.extend(barriers_counted(record, window, self.unit));
     }
 
-    /// What a gateway counted, for which samples of sessions give way where they leave too little
-    /// outside of transactions: its counters are exact.
-    fn make_room(&mut self, counted: GatewayTime, outside: f64) -> GatewayTime {
+    /// How much of the seconds that are counted before transactions has room in the latency, where
+    /// so much of it is outside of them. Samples of sessions give way where that is too little:
+    /// counters are exact.
+    fn make_room(&mut self, counted: f64, outside: f64) -> f64 {
         let on_server: f64 = self.parts.iter().map(|part| part.per_transaction.center).sum();
-        let told = counted.within(outside + on_server);
-        let short = told.sum() - outside;
-        if short > 0.0 {
-            self.fit(1.0 - short / on_server);
+        let told = counted.min(outside + on_server);
+        if told > outside {
+            self.fit(1.0 - (told - outside) / on_server);
         }
-        self.overdrawn += (counted.sum() - outside).max(0.0);
+        self.overdrawn += (counted - outside).max(0.0);
         told
     }
 
@@ -364,23 +364,25 @@ impl TimeSplit {
         let Some(outside) = self.residual.as_ref().map(|residual| residual.center.max(0.0)) else {
             return;
         };
-        let counted = told.sum();
-        let waited = told.pool_wait.map_or(0.0, |wait| wait.as_secs_f64()).min(outside);
+        let own = told.cpu.unwrap_or_default() + told.run_delay.unwrap_or_default();
+        let own = own.as_secs_f64();
+        let waited = told.pool_wait.map_or(0.0, |wait| wait.as_secs_f64());
+        let waited = self.make_room(waited, outside);
         told.pool_wait = told.pool_wait.map(|_| Duration::from_secs_f64(waited));
         self.take_outside(waited);
+        let outside = (outside - waited).max(0.0);
         let inside = self.part(WaitClass::Client).map_or(0.0, |part| part.per_transaction.center);
-        let idle = inside + outside - waited;
-        let own = told.sum() - waited;
+        let idle = inside + outside;
         let fits = if own > idle { idle / own } else { 1.0 };
         told.cpu = told.cpu.map(|time| time.mul_f64(fits));
         told.run_delay = told.run_delay.map(|time| time.mul_f64(fits));
-        self.overdrawn += counted - told.sum();
+        self.overdrawn += own * (1.0 - fits);
         if idle > 0.0 {
             let kept = 1.0 - own * fits / idle;
             for part in self.parts.iter_mut().filter(|part| part.class == WaitClass::Client) {
                 part.scale(kept);
             }
-            self.take_outside((outside - waited) * (1.0 - kept));
+            self.take_outside(outside * (1.0 - kept));
         }
         self.application = Some(told).filter(|told| told.lines().next().is_some());
     }
@@ -1060,6 +1062,32 @@ mod tests {
         let whole = lines + application.sum() + driver.sum() + residual;
         assert!((whole / latency - 1.0).abs() < 1e-6, "{whole} of {latency}");
         assert!((split.residual_share.unwrap() - residual / latency).abs() < 1e-9);
+    }
+
+    #[test]
+    fn samples_of_sessions_give_way_to_what_an_application_counted() {
+        let mut build = latency_breakdown();
+        build.record.load =
+            Some(LoadFacts { protocol: LoadFacts::HTTP.to_owned(), ..closed_loop(10) });
+        for tick in build.record.samples.get_mut(&Source::Waits).unwrap() {
+            tick.rows.push(wait("active", "IO", "DataFileRead", 2.0));
+        }
+        for s in 0..=30 {
+            let waited = [("pool_wait_seconds", 0.3 * f64::from(s))];
+            build.sample(f64::from(s), Source::Application, [row(waited)]);
+        }
+        let window = Window { start: second(0.0), end: second(30.0) };
+        let cpu = crate::cpu::cpu_use(&build.record, window, &mut Default::default());
+        let mut split = split(&build).unwrap();
+        assert!(split.residual.as_ref().unwrap().center < 1e-4, "{:?}", split.residual);
+        let before = split.on_server.center;
+        split.tell_application(&build.record, window, &cpu);
+        let told = split.application.unwrap().sum();
+        assert!((told - 3e-4).abs() < 1e-6, "{told}");
+        let parts: f64 = split.parts.iter().map(|part| part.per_transaction.center).sum();
+        assert!((parts + told - split.whole()).abs() < 1e-4, "{parts} {told}");
+        assert!((before - split.on_server.center - told).abs() < 1e-4);
+        assert!((split.overdrawn - told).abs() < 1e-4, "{}", split.overdrawn);
     }
 
     #[test]

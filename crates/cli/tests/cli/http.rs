@@ -33,9 +33,13 @@ fn an_application_is_asked_in_both_loops_and_what_is_behind_it_is_seen() {
     assert!(run["summary"]["wal"].is_object(), "the server was sampled: {run:#}");
     let time = &run["summary"]["time"];
     let application = &time["application"];
-    for line in ["pool_wait", "cpu"] {
-        assert!(application[line].as_f64().unwrap() > 0.0, "{line}: {application}");
-    }
+    assert!(application["pool_wait"].as_f64().unwrap() > 0.0, "{application}");
+    // Where many processes have to be read to find those of the application it may be read too
+    // seldom for a window of five seconds, and a full machine may leave its line no room: both
+    // are told.
+    let seldom = run["warnings"].to_string().contains("other processes: ");
+    let is_full = time["overdrawn"].as_f64().unwrap() > 0.0;
+    assert!(application["cpu"].as_f64().map_or(seldom, |cpu| cpu > 0.0 || is_full), "{run:#}");
     // The lines are the latency.
     let number = |value: &Value| value.as_f64().unwrap_or(0.0);
     let parts: f64 = time["parts"]
