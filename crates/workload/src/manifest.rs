@@ -22,6 +22,8 @@ pub(crate) struct Manifest {
     #[serde(default)]
     pub options: BTreeMap<String, OptionEntry>,
     #[serde(default)]
+    pub texts: BTreeMap<String, String>,
+    #[serde(default)]
     pub sql: SqlEntry,
     #[serde(default, rename = "table")]
     pub tables: Vec<TableEntry>,
@@ -90,8 +92,18 @@ pub(crate) struct SqlEntry {
 pub(crate) struct TableEntry {
     pub name: String,
     pub rows: NumberEntry,
+    #[serde(default, rename = "variable")]
+    pub variables: Vec<VariableEntry>,
     #[serde(default, rename = "column")]
     pub columns: Vec<ColumnEntry>,
+}
+
+/// What has a value for each row, before its columns.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct VariableEntry {
+    pub name: String,
+    pub expr: String,
 }
 
 #[derive(Debug, Clone, Deserialize)]

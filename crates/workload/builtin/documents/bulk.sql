@@ -6,9 +6,10 @@ SELECT pg_catalog.nextval('document_id') * 1000 AS base \gset
 \set id :base + :row
 \set partition :id & (:partitions - 1)
 \uuid uuid :id
-\text resource resource-{{case when :id % 20 < 8 then 0 when :id % 20 < 13 then 1 when :id % 20 < 15 then 2 else :id % 20 - 12 end}}
-\set text_bytes int(random_exponential(0, 4 * :document_bytes + 1, 4.0))
-\text body {"number": {{:id}}, "name": {"first": "{{letters(random(3, 10))}}", "last": "{{letters(random(4, 12))}}"}, "remarks": "{{letters(:text_bytes)}}"}
+\set number :id
+\set type {{text type}}
+\text resource resource-{{:type}}
+\text body {{text document}}
 INSERT INTO document (partition_key, id, uuid, resource, body) VALUES (:partition, :id, :uuid, :resource, :body);
 \endbatch
 INSERT INTO alias (partition_key, referential_id, document_partition_key, document_id) SELECT partition_of(n.uuid), n.uuid, partition_of(n.uuid), n.id FROM (SELECT id, pg_catalog.lpad(pg_catalog.to_hex(id), 32, '0')::uuid AS uuid FROM pg_catalog.generate_series(CAST(:base AS bigint) + 1, CAST(:base AS bigint) + 200) AS id) AS n;

@@ -12,9 +12,8 @@
 \set count (:highest * :references_each + 4) / 5 - :before
 \set first case when random(1, 1000) <= :failures then 1000000000000 else (hash((:number - 1) / 10 + :changed, 0) & 1048575) % (:masters - 10 * greatest(:references_each, 1)) + :before + 1 end
 \uuids targets :count :first..
-\set text_bytes int(random_exponential(0, 4 * :document_bytes + 1, 4.0))
-\text body {"number": {{:number}}, "name": {"first": "{{letters(random(3, 10))}}", "last": "{{letters(random(4, 12))}}"}, "birthDate": "20{{random(10, 20)}}-0{{random(1, 9)}}-{{random(10, 28)}}", "addresses": [{"street": "{{letters(12)}}", "number": {{random(1, 300)}}, "city": "{{letters(8)}}"}], "remarks": "{{letters(:text_bytes)}}"}
-\set type case when :number % 20 < 8 then 0 when :number % 20 < 13 then 1 when :number % 20 < 15 then 2 else :number % 20 - 12 end
+\set type {{text type}}
+\text body {{text document}}
 \set keeps_readers case when :authorization = 'jsonb' then 1 else 0 end
 \set document_id 0
 \set is_new 0

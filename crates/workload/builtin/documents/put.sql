@@ -17,8 +17,8 @@
 \else
 \uuid uuid hash(:number, 0)
 \endif
-\set text_bytes int(random_exponential(0, 4 * :document_bytes + 1, 4.0))
-\text body {"number": {{:number}}, "name": {"first": "{{letters(random(3, 10))}}", "last": "{{letters(random(4, 12))}}"}, "changed": {{random(1, 1000000)}}, "remarks": "{{letters(:text_bytes)}}"}
+\set type {{text type}}
+\text body {{text document}}
 \set version 0
 \set written 0
 BEGIN;

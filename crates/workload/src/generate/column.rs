@@ -1,11 +1,10 @@
 //! One column: what it writes for a row.
 
 use super::copy_text::{NULL, displayed_length};
-use super::template::Template;
 use super::timestamp::Timestamps;
 use super::uuid;
 use crate::script::{
-    EvalError, Expr, Rng, Value, Variables, integer, room, write_letters, write_uuid,
+    EvalError, Expr, Rng, Template, Value, Variables, integer, room, write_letters, write_uuid,
 };
 
 /// A column with its generator.

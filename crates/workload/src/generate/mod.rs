@@ -7,7 +7,6 @@
 mod column;
 mod copy_text;
 mod spec;
-mod template;
 mod timestamp;
 mod uuid;
 
@@ -23,7 +22,7 @@ use crate::script::{EvalError, Rng, Slot, Value, Variables};
 pub struct GenerateError {
     /// The table.
     pub table: String,
-    /// The column.
+    /// The column, or the variable of the row.
     pub column: String,
     /// The number of the row, from 1.
     pub row: u64,
@@ -137,25 +136,25 @@ impl Chunk {
             let row = self.next + 1;
             if let Err((column, source)) = self.row(row, buf) {
                 buf.truncate(row_start);
-                return Err(GenerateError {
-                    table: self.shared.spec.table.clone(),
-                    column: self.shared.spec.columns[column].name.clone(),
-                    row,
-                    source,
-                });
+                let table = self.shared.spec.table.clone();
+                return Err(GenerateError { table, column, row, source });
             }
             self.next += 1;
         }
         Ok(self.next - first)
     }
 
-    /// Writes one row; an error comes with the index of its column.
-    fn row(&mut self, row: u64, buf: &mut Vec<u8>) -> Result<(), (usize, EvalError)> {
+    /// Writes one row; an error comes with the name of its column or variable.
+    fn row(&mut self, row: u64, buf: &mut Vec<u8>) -> Result<(), (String, EvalError)> {
         let shared = &*self.shared;
         if let Some(slot) = shared.row_slot {
             self.variables.set(slot, Value::Int(row as i64));
         }
         let mut rng = row_rng(shared.seed, row);
+        for (name, slot, expr) in &shared.spec.variables {
+            let value = expr.eval(&self.variables, &mut rng);
+            self.variables.set(*slot, value.map_err(|error| (name.clone(), error))?);
+        }
         let start = buf.len();
         for (index, column) in shared.spec.columns.iter().enumerate() {
             if index > 0 {
@@ -163,7 +162,7 @@ impl Chunk {
             }
             column
                 .write(row, &self.variables, &mut rng, start, buf)
-                .map_err(|error| (index, error))?;
+                .map_err(|error| (column.name.clone(), error))?;
         }
         buf.push(b'\n');
         Ok(())

@@ -1,23 +1,33 @@
 //! From the columns in `workload.toml` to generators.
 
+use std::collections::BTreeMap;
+
 use super::column::{Column, Generator};
 use super::copy_text::escape;
-use super::template::Template;
 use super::timestamp::Timestamps;
 use crate::error::WorkloadError;
 use crate::manifest::{ColumnEntry, NumberEntry, TableEntry};
-use crate::script::{Expr, Rng, Scope, Variables};
+use crate::script::{
+    Expr, Fault, Rng, Scope, ScriptError, Slot, TemplateReader, Variables, is_valid_name,
+    with_texts,
+};
+
+/// Named texts of the manifest.
+type Texts = BTreeMap<String, String>;
 
 /// The generators of a table.
 #[derive(Debug)]
 pub(crate) struct TableSpec {
     pub table: String,
+    /// What has a value for each row before its columns, in this order.
+    pub variables: Vec<(String, Slot, Expr)>,
     pub columns: Vec<Column>,
 }
 
 /// A compiled column whose choice weights may still need the variables.
 pub(crate) struct Draft {
     table: String,
+    variables: Vec<(String, Slot, Expr)>,
     columns: Vec<(Column, Vec<(Expr, String)>)>,
 }
 
@@ -26,20 +36,30 @@ impl TableSpec {
     pub(crate) fn compile(
         entry: &TableEntry,
         file: &str,
+        texts: &Texts,
         scope: &mut Scope,
     ) -> Result<Draft, WorkloadError> {
-        let mut columns = Vec::new();
+        let (mut variables, mut columns) = (Vec::new(), Vec::new());
+        let key = |kind: &str, name: &str| format!("table \"{}\", {kind} \"{name}\"", entry.name);
+        for variable in &entry.variables {
+            let name = &variable.name;
+            let key = key("variable", name);
+            let mut compiler = ColumnCompiler { file, key, texts, scope, weights: Vec::new() };
+            if !is_valid_name(name) {
+                return Err(compiler.fault(
+                    "its name is none: letters, digits and underscores, the first no digit",
+                ));
+            }
+            let expr = compiler.expr("expr", &variable.expr)?;
+            variables.push((name.clone(), scope.define(name), expr));
+        }
         for column in &entry.columns {
-            let mut compiler = ColumnCompiler {
-                file,
-                key: format!("table \"{}\", column \"{}\"", entry.name, column.name),
-                scope,
-                weights: Vec::new(),
-            };
+            let key = key("column", &column.name);
+            let mut compiler = ColumnCompiler { file, key, texts, scope, weights: Vec::new() };
             let compiled = compiler.column(column)?;
             columns.push((compiled, compiler.weights));
         }
-        Ok(Draft { table: entry.name.clone(), columns })
+        Ok(Draft { table: entry.name.clone(), variables, columns })
     }
 }
 
@@ -95,13 +115,14 @@ impl Draft {
             }
             columns.push(column);
         }
-        Ok(TableSpec { table: self.table, columns })
+        Ok(TableSpec { table: self.table, variables: self.variables, columns })
     }
 }
 
 struct ColumnCompiler<'s, 'f> {
     file: &'f str,
     key: String,
+    texts: &'f Texts,
     scope: &'s mut Scope,
     weights: Vec<(Expr, String)>,
 }
@@ -117,9 +138,18 @@ impl ColumnCompiler<'_, '_> {
         }
     }
 
+    /// Where the value of a key stands, for messages.
+    fn place(&self, key: &str) -> String {
+        format!("{}: {}, {key}", self.file, self.key)
+    }
+
+    /// A text with the named ones in their places.
+    fn whole(&self, text: &str) -> String {
+        with_texts(text, |name| self.texts.get(name).map(String::as_str))
+    }
+
     fn expr(&mut self, key: &str, text: &str) -> Result<Expr, WorkloadError> {
-        let place = format!("{}: {}, {key}", self.file, self.key);
-        Ok(self.scope.compile(&place, text)?)
+        Ok(self.scope.compile(&self.place(key), &self.whole(text))?)
     }
 
     fn column(&mut self, entry: &ColumnEntry) -> Result<Column, WorkloadError> {
@@ -128,8 +158,13 @@ impl ColumnCompiler<'_, '_> {
             generators.push(Generator::Expr(self.expr("expr", text)?));
         }
         if let Some(text) = &entry.text {
-            let template = Template::parse(text, |expr| self.expr("text", expr));
-            generators.push(Generator::Text(template?));
+            let (text, place) = (self.whole(text), self.place("text"));
+            let reader = TemplateReader::new(
+                |expr: &str, _| self.scope.compile(&place, expr),
+                |at, fault: Fault| ScriptError::at(&place, &text, at, fault),
+                escape,
+            );
+            generators.push(Generator::Text(reader.read(&text, 0)?));
         }
         if let Some(choice) = &entry.choice {
             generators.push(self.choice(choice)?);

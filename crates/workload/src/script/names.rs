@@ -48,6 +48,11 @@ impl Scope {
         Ok(expr)
     }
 
+    /// The slot of a name that expressions compiled from here on may use too.
+    pub(crate) fn define(&mut self, name: &str) -> Slot {
+        self.names.define(name)
+    }
+
     /// The slot of a name that a compiled expression uses.
     pub(crate) fn slot(&self, name: &str) -> Option<Slot> {
         self.names.slots.get(name).copied()

@@ -13,7 +13,8 @@ use super::program::{
 use super::request::{Capture, CaptureFrom};
 use super::request_reader::{self, DraftRequest, Next};
 use super::sql_scanner::{self, SqlText, Stop};
-use super::text::{TextPart, TextValue, letters};
+use super::template::TemplateReader;
+use super::text::TextValue;
 use super::token::CommandReader;
 
 /// A script after the first pass.
@@ -319,31 +320,15 @@ impl<'a, 'n> Reader<'a, 'n> {
         Ok(expr)
     }
 
-    /// The rest of the line, in which `{{…}}` is an expression, or `letters(…)`.
+    /// The rest of the line, which is a template.
     fn template(&mut self, words: &mut CommandReader<'a>) -> Result<TextValue, Located> {
-        let (mut at, mut rest) = words.line();
-        let mut parts = Vec::new();
-        while let Some((before, (expr, after))) = rest
-            .split_once("{{")
-            .and_then(|(before, opened)| Some((before, opened.split_once("}}")?)))
-        {
-            if !before.is_empty() {
-                parts.push(TextPart::Literal(before.to_owned()));
-            }
-            at += before.len() + "{{".len();
-            parts.push(match letters(expr) {
-                Some((skipped, length)) => {
-                    TextPart::Letters(self.expression_in(length, at + skipped)?)
-                }
-                None => TextPart::Value(self.expression_in(expr, at)?),
-            });
-            at += expr.len() + "}}".len();
-            rest = after;
-        }
-        if !rest.is_empty() {
-            parts.push(TextPart::Literal(rest.to_owned()));
-        }
-        Ok(TextValue::Template(parts))
+        let (at, text) = words.line();
+        let reader = TemplateReader::new(
+            |expr: &str, at| self.expression_in(expr, at),
+            |at, fault| (at, fault),
+            |text, out| out.extend_from_slice(text),
+        );
+        Ok(TextValue::Template(reader.read(text, at)?))
     }
 
     /// `\batch ROWS FORM`.

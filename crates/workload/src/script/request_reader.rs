@@ -7,7 +7,7 @@ use super::error::{Fault, Located, closest};
 use super::names::Names;
 use super::program::{Slot, Statement};
 use super::request::{Capture, CaptureFrom, Form, Request, RequestPart, RequestText};
-use super::text::letters;
+use super::template::letters;
 use super::token::{is_name_part, is_name_start};
 
 /// Methods that a request can have.

@@ -1,13 +1,14 @@
 //! `\text`, `\uuid` and `\uuids`: variables that are text.
 
 use super::format::write_uuid;
+use super::template::Template;
 use super::{EvalError, Expr, Rng, Value, ValueType, Variables};
 
 /// A text that is written anew each time.
 #[derive(Debug, Clone)]
 pub enum TextValue {
-    /// Parts one after the other.
-    Template(Vec<TextPart>),
+    /// What a template comes to.
+    Template(Template),
     /// A number as the last digits of a UUID.
     Uuid(Expr),
     /// So many of them, as an array.
@@ -21,17 +22,6 @@ pub enum TextValue {
     },
 }
 
-/// A part of a text.
-#[derive(Debug, Clone)]
-pub enum TextPart {
-    /// As it stands.
-    Literal(String),
-    /// The value of an expression; NULL is the word `null`, as JSON has it.
-    Value(Expr),
-    /// So many random lower-case letters.
-    Letters(Expr),
-}
-
 impl TextValue {
     /// The text.
     ///
@@ -40,20 +30,7 @@ impl TextValue {
     pub fn eval(&self, variables: &Variables, rng: &mut Rng) -> Result<Value, EvalError> {
         let mut text = Vec::with_capacity(LONG);
         match self {
-            TextValue::Template(parts) => {
-                for part in parts {
-                    match part {
-                        TextPart::Literal(literal) => text.extend_from_slice(literal.as_bytes()),
-                        TextPart::Value(expr) => match expr.eval(variables, rng)? {
-                            Value::Null => text.extend_from_slice(b"null"),
-                            value => value.write_text(&mut text),
-                        },
-                        TextPart::Letters(length) => {
-                            write_letters(integer(length, variables, rng)?, rng, 0, &mut text)?;
-                        }
-                    }
-                }
-            }
+            TextValue::Template(template) => template.write(variables, rng, 0, &mut text)?,
             TextValue::Uuid(expr) => {
                 write_uuid(u128::from(integer(expr, variables, rng)? as u64), &mut text);
             }
@@ -117,12 +94,3 @@ const LONGEST: usize = 32 << 20;
 
 /// What most texts are shorter than.
 const LONG: usize = 96;
-
-/// What stands in the brackets of `letters(…)`, where a part of a template is that, and how
-/// far behind the part's beginning.
-pub(crate) fn letters(part: &str) -> Option<(usize, &str)> {
-    const CALL: &str = "letters(";
-    let call = part.trim_end().strip_suffix(')')?;
-    let inside = call.trim_start().strip_prefix(CALL)?;
-    Some((call.len() - inside.len(), inside))
-}

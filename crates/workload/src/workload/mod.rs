@@ -80,7 +80,7 @@
 //! | key | value |
 //! |---|---|
 //! | `expr = ":row % 10"` | a number, boolean or NULL: any expression of the script language; `:row` counts rows from 1 |
-//! | `text = "user-{{:row}}"` | text; what stands in double braces is an expression. JSON is text: `'{"n": {{random(1, 9)}}}'` |
+//! | `text = "user-{{:row}}"` | text; what stands in double braces is an expression, or one of the words [below](#texts). JSON is text: `'{"n": {{random(1, 9)}}}'` |
 //! | `choice = { a = 1, b = "2 * :scale" }` | one of these texts, by weight; a weight is a number or an expression |
 //! | `uuid = "v4"`, `uuid = "v7"` | a UUID, random or ordered by row |
 //! | `uuid = "random(1, 100)"` | the number as the last digits of a UUID, to refer to it: in SQL `lpad(to_hex(n), 32, '0')::uuid` |
@@ -92,7 +92,29 @@
 //! and may have `null_fraction = 0.1` (that share of rows is NULL) and
 //! `pad = 84` (blank-padded to so many characters).
 //!
+//! Before the columns, a table's `variable = [{ name = "half", expr = ":row / 2" }]` have values
+//! for each row, in their order; columns and later variables use them as `:half`.
+//!
 //! Data follow from the seed alone, whatever the number of parallel loaders.
+//!
+//! ## Texts
+//!
+//! In a column's `text` and in a script's `\text` double braces hold an expression,
+//! `letters(N)` for so many random letters, or a word: `{{if EXPRESSION}}`,
+//! `{{elif EXPRESSION}}`, `{{else}}`, `{{endif}}` choose, and what stands from
+//! `{{repeat EXPRESSION}}` to `{{endrepeat}}` is written so many times, anew each time.
+//!
+//! What several places share has a name, and `{{text NAME}}` stands for it, in columns and
+//! anywhere in scripts:
+//!
+//! ```toml
+//! [texts]
+//! tier = "case when :id % 20 = 0 then 1 else 0 end"
+//! order = '''
+//! {"id": {{:id}}, {{if :tier = 1}}"gift": true, {{endif}}
+//!  "lines": [{{random(1, 9)}}{{repeat random(0, 4)}}, {{random(1, 9)}}{{endrepeat}}]}
+//! '''
+//! ```
 //!
 //! ## Options
 //!

@@ -10,7 +10,7 @@ use crate::generate::{TableLoad, TableSpec};
 use crate::manifest::NumberEntry;
 use crate::script::{
     ClientStart, Command, Definition, EvalError, Piece, Program, Rng, Scope, Script, ScriptError,
-    ScriptSource, Slot, Statement, Value, Variables,
+    ScriptSource, Slot, Statement, Value, Variables, with_texts,
 };
 
 /// What is chosen for a run.
@@ -181,7 +181,7 @@ impl Workload {
             before_run: context.steps(&self.manifest.sql.before_run)?,
             program: match self.origin {
                 Origin::Requests => Program::compile_requests(&self.scripts, &context.definitions)?,
-                _ => Program::compile(&self.scripts, &context.definitions)?,
+                _ => Program::compile(&context.scripts(), &context.definitions)?,
             },
             checks: context.checks()?,
             options,
@@ -229,6 +229,16 @@ impl Context<'_> {
             steps.extend(self.run_sql_file(file, text)?);
         }
         Ok(steps)
+    }
+
+    /// The scripts with the named texts in their places.
+    fn scripts(&self) -> Vec<ScriptSource> {
+        let texts = &self.workload.manifest.texts;
+        let named = |name: &str| texts.get(name).map(String::as_str);
+        let scripts = self.workload.scripts.iter();
+        scripts
+            .map(|script| ScriptSource { text: with_texts(&script.text, named), ..script.clone() })
+            .collect()
     }
 
     /// A SQL file is a script too, so that it can use variables and `\if`.
@@ -315,7 +325,8 @@ impl Context<'_> {
                 NumberEntry::Expression(text) => self.rows(&file, &key, text)?,
             };
             let mut scope = self.scope(&["row"]);
-            let draft = TableSpec::compile(entry, &file, &mut scope)?;
+            let draft =
+                TableSpec::compile(entry, &file, &self.workload.manifest.texts, &mut scope)?;
             let variables = self.variables(&scope);
             let spec = draft.finish(&file, rows, &variables)?;
             let row_slot = scope.slot("row");

@@ -243,3 +243,31 @@ fn events_are_sent_in_every_pattern() {
     let many = workload.plan(&settings).unwrap_err().to_string();
     assert!(many.contains("at most 65535") && many.contains("fewer rows"), "{many}");
 }
+
+#[test]
+fn documents_of_each_type_have_a_shape_and_a_text_of_their_own() {
+    let plan = plan("documents", 1, &[("document_bytes", "300")]);
+    let rows = rows(&plan, "document");
+    assert_eq!(rows.len(), 10_000);
+    let mut shapes: BTreeMap<String, (usize, Vec<String>)> = BTreeMap::new();
+    let (mut letters, mut lists) = (0, Vec::new());
+    for (number, row) in (1..).zip(&rows) {
+        let columns: Vec<&str> = row.split('\t').collect();
+        let body: serde_json::Value = serde_json::from_str(columns[4]).expect("JSON");
+        assert_eq!(body["number"], number);
+        letters += body["remarks"].as_str().unwrap().len();
+        lists.extend(body["items"].as_array().map(Vec::len));
+        let keys: Vec<String> = body.as_object().unwrap().keys().cloned().collect();
+        let (count, shape) =
+            shapes.entry(columns[3].to_owned()).or_insert_with(|| (0, keys.clone()));
+        *count += 1;
+        assert_eq!(*shape, keys, "{row}");
+    }
+    let counts: Vec<usize> = shapes.values().map(|(count, _)| *count).collect();
+    assert_eq!(counts, [4000, 2500, 1000, 500, 500, 500, 500, 500]);
+    let distinct: std::collections::BTreeSet<_> = shapes.values().map(|(_, keys)| keys).collect();
+    assert_eq!(distinct.len(), 8, "{shapes:?}");
+    let mean = letters as f64 / rows.len() as f64;
+    assert!((240.0..330.0).contains(&mean), "{mean}");
+    assert!(lists.iter().min() < lists.iter().max(), "{lists:?}");
+}

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use walwright_workload::generate::TableLoad;
+use walwright_workload::script::{ClientStart, Command, Rng, Value};
 use walwright_workload::workload::{Done, Origin, SqlStep};
 use walwright_workload::{Settings, Workload, WorkloadError};
 
@@ -324,6 +325,57 @@ fn an_expression_that_fails_names_the_row() {
     let error = plan.tables[0].chunks(1)[0].fill(&mut out, usize::MAX).unwrap_err();
     assert_eq!(error.to_string(), "table customer, column id, row 5: division by zero");
     assert_eq!(out.iter().filter(|byte| **byte == b'\n').count(), 4);
+}
+
+#[test]
+fn rows_have_variables_and_share_texts_with_scripts() {
+    let directory = orders();
+    let write = |file: &str, text: &str| std::fs::write(directory.path().join(file), text).unwrap();
+    let texts = "[texts]\ngreeting = '''\n\
+        {{if :half > 2}}dear{{else}}hello{{endif}}\n {{:half}}'''\n";
+    let variable = r#"variable = [{ name = "half", expr = ":row / 2" }]"#;
+    let manifest = ORDERS
+        .replace("[sql]", &format!("{texts}\n[sql]"))
+        .replace("column = [", &format!("{variable}\ncolumn = ["))
+        .replace("customer {{:row}} of {{1000 * :scale}}", "{{text greeting}}");
+    write("workload.toml", &manifest);
+    write("read.sql", "\\set half 3\n\\text words {{text greeting}}!\nSELECT :words;\n");
+    let workload = Workload::load_dir(directory.path()).unwrap();
+    let plan = workload.plan(&Settings::of(&workload)).unwrap();
+    let rows = text(&plan.tables[0], 2);
+    let name = |row: usize| rows.lines().nth(row - 1).unwrap().split('\t').nth(1).unwrap().trim();
+    assert_eq!([name(5), name(6)], ["hello 2", "dear 3"]);
+    let start = ClientStart { client_id: 0, scale: 1, random_seed: 0, default_seed: 0 };
+    let mut variables = plan.program.variables(&start);
+    let mut words = None;
+    for command in &plan.program.scripts[1].commands {
+        let rng = &mut Rng::from_seed(0);
+        match command {
+            Command::Set { slot, expr } => {
+                let value = expr.eval(&variables, rng).unwrap();
+                variables.set(*slot, value);
+            }
+            Command::SetText { text, .. } => words = Some(text.eval(&variables, rng).unwrap()),
+            _ => {}
+        }
+    }
+    assert_eq!(words, Some(Value::from("dear 3!")));
+
+    for (from, to, expected) in [
+        ("{{text greeting}}", "{{text greting}}", "there is no text \"greting\""),
+        ("{{else}}", "{{or}}", "column \"name\", text:1:"),
+        (":row / 2", ":row /", "variable \"half\", expr:1:7"),
+        ("\"half\"", "\"2\"", "variable \"2\": its name is none"),
+    ] {
+        write("workload.toml", &manifest.replace(from, to));
+        let error = Workload::load_dir(directory.path()).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    write("workload.toml", &manifest.replace(":row / 2", "1 / (:row - 3)"));
+    let workload = Workload::load_dir(directory.path()).unwrap();
+    let plan = workload.plan(&Settings::of(&workload)).unwrap();
+    let error = plan.tables[0].chunks(1)[0].fill(&mut Vec::new(), usize::MAX).unwrap_err();
+    assert_eq!(error.to_string(), "table customer, column half, row 3: division by zero");
 }
 
 #[test]
