@@ -63,8 +63,21 @@ struct Cli {
 enum By {
     /// The workload's scripts, on the server itself.
     Scripts,
-    /// Requests to `walwright documents serve`; the server behind it is recorded.
+    /// Requests to `walwright documents serve`; the server behind it is sampled by the run.
     Service,
+    /// The same requests, of which `walwright record` knows nothing but a command that makes load:
+    /// it watches the server. What is true is what was measured by `service`.
+    Record,
+}
+
+impl By {
+    fn name(self) -> &'static str {
+        match self {
+            By::Scripts => "scripts",
+            By::Service => "service",
+            By::Record => "record",
+        }
+    }
 }
 
 /// Rounds of a case at least.
@@ -119,7 +132,7 @@ impl Cause {
         let tables = !self.options.is_empty() || !self.settings.is_empty();
         match by {
             By::Scripts => tables || !self.scripts.is_empty(),
-            By::Service => tables || !self.service.is_empty(),
+            By::Service | By::Record => tables || !self.service.is_empty(),
         }
     }
 }
@@ -182,11 +195,7 @@ impl<'a> Exam<'a> {
     fn cases(&self) -> Vec<Case<'a>> {
         let by = self.cli.by;
         let causes = || self.diary.causes.iter().filter(move |cause| cause.is_of(by));
-        let who = match by {
-            By::Scripts => "scripts",
-            By::Service => "service",
-        };
-        let case = |name: &str, causes| Case { name: format!("{who}: {name}"), causes };
+        let case = |name: &str, causes| Case { name: format!("{}: {name}", by.name()), causes };
         let mut cases = vec![case("control", Vec::new())];
         cases.extend(causes().map(|cause| case(&cause.name, vec![cause])));
         cases.push(case("all together", causes().filter(|cause| !cause.alone).collect()));
@@ -202,8 +211,10 @@ impl<'a> Exam<'a> {
 
     fn truth(&self, case: &Case) -> CaseTruth {
         let made_of = self.made_of(case);
-        CaseTruth::read(&self.cli.truths, &case.name, &made_of)
-            .unwrap_or_else(|| CaseTruth::new(&case.name, &made_of))
+        // Who watches changes nothing of what is true.
+        let name = case.name.replacen(By::Record.name(), By::Service.name(), 1);
+        CaseTruth::read(&self.cli.truths, &name, &made_of)
+            .unwrap_or_else(|| CaseTruth::new(&name, &made_of))
     }
 
     /// Records a case and measures what its cures gain, unless that is known.
@@ -213,7 +224,8 @@ impl<'a> Exam<'a> {
         }
         let mut truth = self.truth(case);
         let arms = case.arms();
-        if !truth.date.is_empty() || arms.is_empty() || self.cli.rounds == 0 {
+        let is_measured = !truth.date.is_empty() || self.cli.by == By::Record;
+        if is_measured || arms.is_empty() || self.cli.rounds == 0 {
             return Ok(());
         }
         if !arms.keys().eq(truth.arms.keys()) {
@@ -259,7 +271,8 @@ impl<'a> Exam<'a> {
         Ok(self.walwright.labelled_runs()?.remove(&self.label(case)))
     }
 
-    /// Transactions, or passes over the requests, a second with these causes.
+    /// Transactions, or passes over the requests, a second with these causes; 0 where another
+    /// command's load is only watched.
     fn run(&self, causes: &[&Cause], seconds: u64, label: &str) -> anyhow::Result<f64> {
         let (mut settings, mut options) = (self.diary.settings.clone(), self.diary.options.clone());
         for cause in causes {
@@ -268,7 +281,8 @@ impl<'a> Exam<'a> {
         }
         let (scale, clients) = (self.diary.scale.to_string(), self.diary.clients.to_string());
         let (seconds, warm) = (format!("{seconds}s"), "--warmup=3s");
-        let load = ["--clients", &clients, "--duration", &seconds, warm, "--label", label];
+        let load = ["--clients", &clients, "--duration", &seconds, warm];
+        let labelled = ["--label", label];
         let run = match self.cli.by {
             By::Scripts => {
                 options.extend(causes.iter().flat_map(|cause| cause.scripts.clone()));
@@ -276,9 +290,9 @@ impl<'a> Exam<'a> {
                 flags.extend(pairs("--set", &settings));
                 let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
                 let workload = ["--workload", "documents", "--scale", &scale];
-                self.walwright.json(&[&workload[..], &load, &flags].concat())?.0
+                self.walwright.json(&[&workload[..], &load, &labelled, &flags].concat())?.0
             }
-            By::Service => {
+            By::Service | By::Record => {
                 let server = start(settings)?;
                 let dsn = local_dsn(server.socket_dir(), server.port());
                 let mut flags = pairs("--option", &options);
@@ -289,9 +303,21 @@ impl<'a> Exam<'a> {
                     DocumentService::start(&self.walwright, &[&tables[..], &flags].concat())?;
                 let url = format!("http://{}", service.address());
                 let requests = self.requests.to_str().context("a path that is no text")?;
+                let asked = ["--http", &url, "--requests", requests];
+                if self.cli.by == By::Record {
+                    let program = self.walwright.program();
+                    let program = program.to_str().context("a path that is no text")?;
+                    let lab = self.cli.state.join("lab-of-the-load");
+                    let lab = lab.to_str().context("a path that is no text")?;
+                    let watch = ["record", "--quiet", "--dsn", &dsn, warm];
+                    let command = ["--", program, "--lab", lab, "run", "--quiet"];
+                    let all = [&watch[..], &labelled, &command, &asked, &load].concat();
+                    self.walwright.printed_json(&all)?;
+                    return Ok(0.0);
+                }
                 let pool = "--pool-wait=walwright_documents_pool_wait_seconds";
-                let asked = ["--http", &url, "--requests", requests, "--dsn", &dsn, pool];
-                self.walwright.json(&[&asked[..], &load].concat())?.0
+                let seen = ["--dsn", &dsn, pool];
+                self.walwright.json(&[&asked[..], &seen, &load, &labelled].concat())?.0
             }
         };
         let rate = run.pointer("/summary/load/throughput/center").and_then(Value::as_f64);
@@ -420,6 +446,7 @@ fn report(judged: &[(&Case, Verdict)], by: By) -> Report {
     let how = match by {
         By::Scripts => "the workload's scripts",
         By::Service => "requests to the service",
+        By::Record => "requests to the service that are only watched",
     };
     let mut report = Report::new(&format!("the diary's causes in the document store, by {how}"));
     let (mut alone, mut first) = (0, 0);
