@@ -70,6 +70,8 @@ pub enum Phase {
 pub struct Claim {
     /// User.
     pub user: String,
+    /// The database that it names, or that its user's name does.
+    pub database: String,
     /// Startup parameters but for the user.
     pub parameters: Vec<(String, String)>,
     /// The server of the database that it names.

@@ -9,7 +9,8 @@ use mio::Waker;
 use walwright_wire::{CancelKey, ConnectOptions, Connection, Connector, Stream, WireError, cancel};
 
 use crate::levels::{Barriers, Level};
-use crate::lookup::look_up;
+use crate::lookup::{Answers, look_up};
+use crate::lookups::Names;
 use crate::options::{Server, SessionAttributes};
 use crate::users::Question;
 use crate::{ClientId, SessionKind};
@@ -21,12 +22,14 @@ pub enum Purpose {
     Session(usize, SessionKind, Box<Login>),
     /// Flushes.
     Barriers,
-    /// The verifier of a user, for clients that claim to be it.
-    Verifier(Vec<ClientId>, Box<(String, Question)>),
+    /// The verifiers of users, for clients that claim to be them.
+    Verifiers(Names, Box<Question>),
     /// Cancelling what a session runs at an address.
     Cancel(SessionId, Box<(ConnectOptions, CancelKey)>),
     /// Whether the server has ended what ran on sessions that were lost.
     Strays(Vec<Stray>),
+    /// Whether what a session runs for a client waits for a lock, by the server's process.
+    Waits(SessionId, ClientId, u32),
 }
 
 /// A relaxed transaction whose session was lost while it ran: the server may still commit it.
@@ -96,12 +99,14 @@ pub enum Reply {
     /// The sessions of all barriers of a life: one, one for each level, or none where the server
     /// is a standby, which flushes nothing for its clients.
     Barriers(Identity, Vec<Opened>),
-    /// A verifier, if there is one.
-    Verifier(Option<String>),
+    /// Verifiers.
+    Verifiers(Answers),
     /// The server has taken the request.
     Cancelled,
     /// Those of the strays that still run on this server.
     Strays(Identity, Vec<Stray>),
+    /// Whether it waits for a lock, or may.
+    Waits(bool),
 }
 
 /// What became of an attempt.
@@ -185,9 +190,9 @@ fn perform(server: &Server, purpose: &Purpose) -> Result<Reply, WireError> {
             Ok(Reply::Session(Box::new(Opened::of(reach(server, adjust)?)?)))
         }
         Purpose::Barriers => barriers(server),
-        Purpose::Verifier(_, of) => {
-            let (user, question) = &**of;
-            Ok(Reply::Verifier(look_up(server, user, question)?))
+        Purpose::Verifiers(names, question) => {
+            let users = names.iter().map(|(user, _)| user.as_str());
+            Ok(Reply::Verifiers(look_up(server, users, question)?))
         }
         Purpose::Cancel(_, request) => {
             let (address, key) = &**request;
@@ -195,6 +200,7 @@ fn perform(server: &Server, purpose: &Purpose) -> Result<Reply, WireError> {
             Ok(Reply::Cancelled)
         }
         Purpose::Strays(strays) => still_running(server, strays),
+        Purpose::Waits(_, _, process) => waits(server, *process),
     }
 }
 
@@ -207,6 +213,17 @@ fn still_running(server: &Server, strays: &[Stray]) -> Result<Reply, WireError> 
     let running: HashSet<u32> = running.filter_map(|pid| pid.parse().ok()).collect();
     let runs = |stray: &&Stray| running.contains(&stray.process);
     Ok(Reply::Strays(identity, strays.iter().filter(runs).copied().collect()))
+}
+
+/// Whether a process waits for a lock that a transaction of another holds, or may: what others do
+/// is not shown to every role.
+fn waits(server: &Server, process: u32) -> Result<Reply, WireError> {
+    let mut connection = reach(server, |_| {})?.into_connection();
+    let found = connection.query(&format!(
+        "SELECT state IS NULL OR wait_event_type IS NOT DISTINCT FROM 'Lock' \
+         FROM pg_catalog.pg_stat_activity WHERE pid = {process}"
+    ))?;
+    Ok(Reply::Waits(found.into_iter().flatten().flatten().any(|waits| waits == "t")))
 }
 
 /// Sets a parameter of a session.

@@ -254,7 +254,7 @@ fn upstreams(options: &Options) -> Vec<(Arc<Server>, Exposures)> {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        let drained = self.has_drained();
+        let mut drained = self.has_drained();
         self.accepting.end(self.is_taken_over());
         self.control.close();
         self.ends = None;
@@ -267,8 +267,8 @@ impl Drop for Gateway {
         }
         self.control.end();
         for thread in self.threads.drain(..).chain(self.keeper.take()) {
-            // A thread that panicked has said so.
-            let _ = thread.join();
+            // One that panicked has said so, and nobody knows what it left.
+            drained &= thread.join().is_ok();
         }
         if let Some(handover) = self.handover.take() {
             handover.end(drained);

@@ -25,6 +25,7 @@ mod histogram;
 mod levels;
 mod lexer;
 mod lookup;
+mod lookups;
 mod messages;
 mod metrics;
 mod options;

@@ -4,6 +4,9 @@
 //! name, and that as a value. Its `search_path` has `pg_catalog` alone, so no object of somebody
 //! else's stands in for one that a question means.
 
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+
 use walwright_wire::{ConnectOptions, Connection, WireError};
 
 use crate::dial::{reach, set};
@@ -19,15 +22,31 @@ const VERIFIER: &str = "SELECT rolpassword FROM pg_catalog.pg_authid WHERE rolca
 const EXPIRED: &str = "SELECT rolvaliduntil OPERATOR(pg_catalog.<=) pg_catalog.now() FROM \
                        pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=)";
 
-/// Asks a server for the password or verifier of a user, as it stores it.
+/// What a server says a new password is hashed with, where it has a setting for that (16).
+const ROUNDS: &str = "SELECT pg_catalog.current_setting('scram_iterations', true)";
+
+/// How long one connection asks before others are let in.
+const LONGEST: Duration = Duration::from_millis(100);
+
+/// What a server says of users.
+#[derive(Debug)]
+pub struct Answers {
+    /// Of the first of the names that were asked for, at least one: the password or verifier as it
+    /// is stored, or why it could not be asked.
+    pub stored: Vec<Result<Option<String>, WireError>>,
+    /// Rounds of a new verifier, where the server tells them.
+    pub rounds: Option<NonZeroU32>,
+}
+
+/// Asks a server for the passwords or verifiers of users, as it stores them.
 ///
 /// # Errors
 /// When it cannot be asked.
-pub fn look_up(
+pub fn look_up<'n>(
     server: &Server,
-    user: &str,
+    users: impl IntoIterator<Item = &'n str>,
     question: &Question,
-) -> Result<Option<String>, WireError> {
+) -> Result<Answers, WireError> {
     let adjust = |options: &mut ConnectOptions| {
         set(options, "search_path", "pg_catalog");
         // Otherwise a backslash in a name would end the text that holds it.
@@ -44,16 +63,47 @@ pub fn look_up(
         }
     };
     let mut connection = reach(server, adjust)?.into_connection();
+    let rounds = first(&mut connection, ROUNDS)?.and_then(|rounds| rounds.parse().ok());
+    if let Some(query) = &question.query {
+        // Prepared, so that the name is a value wherever the question puts it.
+        connection.query(&format!("PREPARE walwright_auth AS {query}"))?;
+    }
+    let (mut stored, begun) = (Vec::new(), Instant::now());
+    for user in users {
+        if !stored.is_empty() && begun.elapsed() > LONGEST {
+            break;
+        }
+        let answer = ask(&mut connection, user, question.query.is_some());
+        if let Err(error) = answer {
+            // An error that is about the name leaves the connection for the others.
+            let is_of_name = matches!(&error, WireError::Server(said) if !said.is_fatal());
+            if !is_of_name && stored.is_empty() {
+                return Err(error);
+            }
+            if !is_of_name {
+                break;
+            }
+            stored.push(Err(error));
+            continue;
+        }
+        stored.push(answer);
+    }
+    Ok(Answers { stored, rounds })
+}
+
+fn ask(
+    connection: &mut Connection,
+    user: &str,
+    prepared: bool,
+) -> Result<Option<String>, WireError> {
     let name = format!("'{}'", user.replace('\'', "''"));
-    let Some(query) = &question.query else {
-        return first(&mut connection, &format!("{VERIFIER} {name}"));
-    };
-    // Prepared, so that the name is a value wherever the question puts it.
-    connection.query(&format!("PREPARE walwright_auth AS {query}"))?;
+    if !prepared {
+        return first(connection, &format!("{VERIFIER} {name}"));
+    }
     let rows = connection.query(&format!("EXECUTE walwright_auth({name})"))?;
     // The name comes first, then the password.
     let found = rows.into_iter().next().and_then(|row| row.into_iter().take(2).next_back());
-    let expired = first(&mut connection, &format!("{EXPIRED} {name}"))?;
+    let expired = first(connection, &format!("{EXPIRED} {name}"))?;
     if expired.as_deref() == Some("t") {
         tracing::warn!(user, "a password is no longer valid");
         return Ok(None);

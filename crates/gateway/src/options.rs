@@ -110,6 +110,13 @@ pub struct Database {
 }
 
 impl Database {
+    /// Whether sessions of both log in as the same user, to the same database and alike.
+    pub fn logs_in_as(&self, other: &Database) -> bool {
+        self.dbname == other.dbname
+            && self.forced_user == other.forced_user
+            && self.server.addresses == other.server.addresses
+    }
+
     /// Every database of a server.
     pub fn any(server: Server) -> Database {
         Database {

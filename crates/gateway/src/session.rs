@@ -1,7 +1,7 @@
 //! One server session: what was sent on it, and whose each answer is.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,6 +14,7 @@ use crate::dial::{Opened, SessionId};
 use crate::messages::columns_changed;
 use crate::prepared::{Columns, Definitions, Known, OWN_PREFIX, OnSession, Prepared, Told};
 use crate::settings::{Change, Settings};
+use crate::statement::Pin;
 use crate::statement::contains_word;
 use crate::unit::{End, LONGEST, Name, Part, Unit, frame_into, framed};
 use crate::{ClientId, Hold, Level, SessionKind};
@@ -101,13 +102,18 @@ pub struct Slot {
     /// Whether a ROLLBACK, or the COMMIT of what had failed, has ended the block in which the unit
     /// began.
     pub left_block: bool,
-    /// What it does to the settings of its session, if all goes well.
-    pub change: Option<Change>,
+    /// What it does to the settings of its session, if it is run and all goes well.
+    change: Option<Change>,
     /// Statements that the client has not after all: an error came before them.
-    pub unprepared: Vec<(Name, Arc<Prepared>)>,
+    pub unprepared: HashMap<Name, Arc<Prepared>>,
 }
 
 impl Slot {
+    /// What it did to the settings of its session, where it was run: what was only bound is not.
+    pub fn changed(&self) -> Option<&Change> {
+        self.change.as_ref().filter(|_| !self.failed && self.completed > 0)
+    }
+
     fn new(client: ClientId, simple: bool) -> Slot {
         Slot {
             client,
@@ -128,7 +134,7 @@ impl Slot {
             commits_within: false,
             left_block: false,
             change: None,
-            unprepared: Vec::new(),
+            unprepared: HashMap::new(),
         }
     }
 }
@@ -221,14 +227,17 @@ pub struct Session {
     pub reserved: bool,
     /// The barrier that covers a transaction that is open on it.
     pub exposed: Option<usize>,
-    /// Whether its client may have had it commit without waiting for a flush, where it does wait
-    /// by itself.
+    /// Whether its client may have changed how long it waits when it commits.
     pub opted_out: bool,
+    /// Whether it is looked at after a while, since statements stand behind others on it.
+    pub watched: bool,
     /// Whether what sequences gave last may be of its owner: the rest is forgotten, or the owner
     /// may have taken numbers since.
     pub own_sequences: bool,
     /// Whether it did not take a statement of the gateway: what was sent behind that ran without.
     pub spoilt: bool,
+    /// Whether its client may have left something on it that DISCARD ALL does not undo.
+    marked: bool,
     /// Whether the server reads what a client copies in.
     pub copying_in: bool,
     /// Why the server ends it, as it said.
@@ -284,8 +293,10 @@ impl Session {
             reserved: false,
             exposed: None,
             opted_out: false,
+            watched: false,
             own_sequences: false,
             spoilt: false,
+            marked: false,
             copying_in: false,
             last_words: None,
             settings: Settings::default(),
@@ -383,9 +394,15 @@ impl Session {
         self.send_own("DISCARD SEQUENCES", false);
     }
 
+    /// Whether something may be on it that [`reset`](Session::reset) does not undo.
+    pub fn is_marked(&self) -> bool {
+        self.marked
+    }
+
     /// Makes the session as it was when it logged in.
     pub fn reset(&mut self) {
         self.send_own("DISCARD ALL", false);
+        (self.opted_out, self.own_sequences) = (false, false);
         self.settings = Settings::default();
         self.statements.clear();
         self.stale.clear();
@@ -447,8 +464,10 @@ impl Session {
         self.definitions.0 = redefined;
         let redefines = unit.redefines();
         let shared = unit.need.hold == Hold::Shared && self.owner.is_none();
-        // Only what is sent behind another can be hit by what is meant for that.
-        let again = (shared && !self.ledger.is_empty()).then(|| Box::new(unit.clone()));
+        // What is sent behind another can be hit by what is meant for that, and what another is
+        // sent behind may have to make way.
+        let again = shared.then(|| Box::new(unit.clone()));
+        self.marked |= unit.need.hold == Hold::Pinned(Pin::Session);
         let open = self.ledger.pop_back_if(|slot| !slot.synced);
         let mut slot = open.unwrap_or_else(|| Slot::new(client, false));
         slot.covers = slot.covers.or(covers);
@@ -461,7 +480,7 @@ impl Session {
             match part {
                 // After an error the server skips all up to the Sync.
                 Part::Parse(statement, name) if slot.failed => {
-                    slot.unprepared.push((name, statement));
+                    slot.unprepared.insert(name, statement);
                 }
                 Part::Plain(b'S', _) => self.send_part(&mut slot, part),
                 _ if slot.failed => {}
@@ -658,8 +677,9 @@ impl Session {
             let here = input.len() - at;
             if here < whole {
                 if passes(tag, whole)
-                    && let Some(slot) = self.ledger.front()
+                    && let Some(slot) = self.ledger.front_mut()
                 {
+                    synthesise(slot, events);
                     answer(events, slot.client, at..input.len());
                     self.passing = whole - here;
                     at = input.len();

@@ -16,6 +16,10 @@ pub struct Settings {
 /// The setting that tells how durable a commit is to be.
 const COMMIT: &str = "synchronous_commit";
 
+/// The setting of which a statement may set one half and leave the other as it was
+/// (`check_datestyle`).
+const DATE: &str = "datestyle";
+
 /// What a statement does to the settings of its session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
@@ -41,6 +45,11 @@ impl Change {
     pub fn of(sql: &str) -> Option<Change> {
         if is_reset_of_pool(sql) {
             return Some(Change::ResetAll);
+        }
+        // How a session reads other letters depends on another setting, and what is white space
+        // among them differs.
+        if !sql.is_ascii() {
+            return None;
         }
         let sql = sql.trim().trim_end_matches(';').trim_end();
         // What a backslash hides depends on another setting.
@@ -72,7 +81,7 @@ impl Change {
                 let after = after.trim_start();
                 let value = after.strip_prefix('=').or_else(|| strip_word(after, "TO"))?;
                 let name = tracked(name)?;
-                if name == COMMIT && !is_plain(value) {
+                if name == COMMIT && !is_plain(value) || name == DATE && !is_whole_date(value) {
                     return None;
                 }
                 name
@@ -109,6 +118,20 @@ fn is_plain(value: &str) -> bool {
     let quoted = quoted.or(value.strip_prefix('"').and_then(|value| value.strip_suffix('"')));
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     quoted.unwrap_or(value).chars().all(is_part)
+}
+
+/// Whether a value of `DateStyle` sets both what it consists of: how dates look, and the order of
+/// day, month and year.
+fn is_whole_date(value: &str) -> bool {
+    const STYLES: [&str; 4] = ["iso", "sql", "postgres", "german"];
+    const ORDERS: [&str; 7] = ["dmy", "mdy", "ymd", "euro", "european", "us", "noneuro"];
+    let value = value.trim();
+    let quoted = value.strip_prefix('\'').and_then(|value| value.strip_suffix('\''));
+    let parts: Vec<String> =
+        quoted.unwrap_or(value).split(',').map(|part| part.trim().to_ascii_lowercase()).collect();
+    let [first, second] = parts.as_slice() else { return false };
+    let is = |style: &str, order: &str| STYLES.contains(&style) && ORDERS.contains(&order);
+    is(first, second) || is(second, first)
 }
 
 /// The name of a setting that is a plain property of the session.
@@ -210,6 +233,13 @@ mod tests {
             ("SET synchronous_commit = $$off$$", None),
             ("SET synchronous_commit TO E'off'", None),
             ("SET synchronous_commit = 'o'\n'ff'", None),
+            ("SET DateStyle = 'ISO, DMY'", set("datestyle", "SET DateStyle = 'ISO, DMY'")),
+            ("SET datestyle TO mdy, SQL", set("datestyle", "SET datestyle TO mdy, SQL")),
+            ("SET datestyle = 'SQL'", None),
+            ("SET datestyle = DMY", None),
+            ("SET datestyle = 'ISO, ISO'", None),
+            ("SET app.x\u{a0}= 1", None),
+            ("SET search_path = a\u{a0}", None),
             ("SET", None),
             ("SELECT 1", None),
         ] {

@@ -55,7 +55,7 @@ pub enum Pin {
     Prepare,
     /// `lastval` or `currval`: what a sequence gave this session.
     Sequence,
-    /// LOAD, or a change of the session's user.
+    /// LOAD, or a function whose effect on its session DISCARD ALL does not undo.
     Session,
     /// Its pool gives sessions back when their clients leave.
     Pooling,
@@ -108,7 +108,7 @@ enum Sign {
     Commit,
 }
 
-const SIGNS: [(&[u8], Sign); 16] = [
+const SIGNS: [(&[u8], Sign); 30] = [
     (b"set_config", Sign::Keeps(Pin::Setting)),
     (b"pg_advisory_lock", Sign::Keeps(Pin::AdvisoryLock)),
     (b"pg_try_advisory_lock", Sign::Keeps(Pin::AdvisoryLock)),
@@ -119,6 +119,20 @@ const SIGNS: [(&[u8], Sign); 16] = [
     (b"pg_advisory_unlock_all", Sign::Keeps(Pin::AdvisoryLock)),
     (b"lastval", Sign::Keeps(Pin::Sequence)),
     (b"currval", Sign::Keeps(Pin::Sequence)),
+    (b"setseed", Sign::Keeps(Pin::Session)),
+    (b"dblink_connect", Sign::Keeps(Pin::Session)),
+    (b"dblink_connect_u", Sign::Keeps(Pin::Session)),
+    (b"pg_create_physical_replication_slot", Sign::Keeps(Pin::Session)),
+    (b"pg_create_logical_replication_slot", Sign::Keeps(Pin::Session)),
+    (b"pg_copy_physical_replication_slot", Sign::Keeps(Pin::Session)),
+    (b"pg_copy_logical_replication_slot", Sign::Keeps(Pin::Session)),
+    (b"pg_replication_origin_session_setup", Sign::Keeps(Pin::Session)),
+    (b"pg_start_backup", Sign::Keeps(Pin::Session)),
+    (b"pg_backup_start", Sign::Keeps(Pin::Session)),
+    (b"hypopg_create_index", Sign::Keeps(Pin::Session)),
+    (b"set_user", Sign::Keeps(Pin::Session)),
+    (b"set_session_auth", Sign::Keeps(Pin::Session)),
+    (b"set_limit", Sign::Keeps(Pin::Setting)),
     (b"INTO", Sign::Into),
     (b"TEMP", Sign::Temporary),
     (b"TEMPORARY", Sign::Temporary),

@@ -90,9 +90,11 @@ impl Unit {
         self.statements().any(commits_within)
     }
 
-    /// Whether it may have a session not wait for flushes that did so by itself.
+    /// Whether it may have its session wait for less, or for more, than it did.
     pub fn opts_out(&self) -> bool {
-        self.change.as_ref().is_some_and(Change::opts_out) || self.statements().any(Need::opts_out)
+        let changes = |sql| std::str::from_utf8(sql).ok().and_then(Change::of);
+        self.statements()
+            .any(|sql| Need::opts_out(sql) || changes(sql).is_some_and(|change| change.opts_out()))
     }
 
     /// Whether one of its statements may take numbers of sequences.

@@ -1,6 +1,7 @@
 //! Who may come in, and how the gateway logs in for them.
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use walwright_wire::{ScramKeys, Secret};
@@ -39,6 +40,18 @@ pub struct Users {
     pub ask_server: bool,
     /// What it is asked.
     pub question: Question,
+}
+
+impl Users {
+    /// Rounds of the verifiers that are known, which one that is [made up](Verifier::made_up)
+    /// shares.
+    pub fn rounds(&self) -> Option<NonZeroU32> {
+        let rounds = self.known.values().filter_map(|stored| match stored {
+            Stored::Verifier(verifier) => Some(verifier.iterations),
+            Stored::Password(_) | Stored::Md5 => None,
+        });
+        rounds.min()
+    }
 }
 
 /// What a server is asked for the verifier of a user, and who asks.

@@ -5,6 +5,7 @@ mod control;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
+use std::num::NonZeroU32;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -31,6 +32,8 @@ use crate::dial::{
 };
 use crate::gateway::Handle;
 use crate::levels::Barriers;
+use crate::lookup::Answers;
+use crate::lookups::{Lookups, Names};
 use crate::messages::{self, Refusal};
 use crate::options::{Database, PoolMode, Pooling, Reads, Server};
 use crate::pace::Pace;
@@ -58,7 +61,7 @@ const TLS_HANDSHAKE: u8 = 0x16;
 const MOST_OF_A_PROOF: usize = 4096;
 /// Bytes of a client that are kept while it waits to be let in.
 const MOST_AHEAD: usize = BUFFER;
-/// Verifiers that are looked for at a time: each takes a connection to the server.
+/// Connections that look for verifiers at a time.
 const MOST_LOOKUPS: usize = 4;
 /// Units of one client that are kept before no more of it is read.
 const MOST_QUEUED: usize = 64;
@@ -73,6 +76,8 @@ const MOST_READS: usize = 16;
 const LONGEST_STALL: Duration = Duration::from_secs(10);
 /// A statement that runs longer than this has none sent behind it.
 const SLOW: Duration = Duration::from_millis(5);
+/// How long what runs may keep those behind it before it is asked whether it waits for a lock.
+const LINE: Duration = Duration::from_millis(100);
 /// Connections beyond twice the limit of clients, so that who is too many can be told.
 const MOST_BEYOND: usize = 100;
 /// Newest minor version of protocol 3 that is spoken.
@@ -133,6 +138,8 @@ struct Pool {
     asks_sequences: bool,
     /// Since when that is to be learnt again, from a session that is asked for later.
     relearns: Option<Instant>,
+    /// When its sessions came to log in otherwise, in another database or as another user.
+    moved: Option<Instant>,
     relaxed: Side,
     synchronous: Side,
     /// Clients that are let in as soon as `welcome` is known.
@@ -178,6 +185,8 @@ struct Upstream {
     left: [usize; Level::ALL.len()],
     /// What may still run on sessions that were lost, to be asked for.
     strayed: Vec<Stray>,
+    /// How often the server is being asked for some of them.
+    asks_of_strays: usize,
     /// Connections one after the other that reached another server than the barrier's.
     strays: u32,
     /// Why it could not be reached when that was tried last.
@@ -225,6 +234,11 @@ enum Timer {
     Upstream(usize),
     Hold(usize),
     Strays(usize),
+    /// A session on which statements stand behind others.
+    Line {
+        place: usize,
+        serial: u32,
+    },
     /// A server's settings, in one of its lives.
     Settings {
         upstream: usize,
@@ -270,8 +284,8 @@ pub struct Worker {
     registry: Registry,
     /// What is logged in with, by server and user.
     credentials: HashMap<(usize, String), Credential>,
-    /// Clients whose users' verifiers are still to be looked for, and how many are.
-    lookups: VecDeque<(ClientId, usize, String)>,
+    /// Whose verifiers are still to be looked for, and how many connections look.
+    lookups: Lookups,
     looking: usize,
     upstreams: Vec<Upstream>,
     timers: BinaryHeap<Reverse<(Instant, Timer)>>,
@@ -347,6 +361,7 @@ impl Worker {
             retry: None,
             left: [0; Level::ALL.len()],
             strayed: Vec::new(),
+            asks_of_strays: 0,
             strays: 0,
             trouble: None,
             retires: false,
@@ -376,7 +391,7 @@ impl Worker {
             pool_of: HashMap::new(),
             registry: Registry::default(),
             credentials: HashMap::new(),
-            lookups: VecDeque::new(),
+            lookups: Lookups::default(),
             looking: 0,
             upstreams,
             timers: BinaryHeap::new(),
@@ -475,8 +490,12 @@ impl Worker {
             self.finish_turn(&mut buffer);
             if (self.drains || self.closes) && self.clients.is_empty() {
                 // The next gateway is told that nothing of this one is under way any more.
-                self.ends =
-                    !self.closes || self.sessions.iter().all(|(_, of)| of.ledger.is_empty());
+                let quiet = self.sessions.iter().all(|(_, of)| of.ledger.is_empty())
+                    && self
+                        .upstreams
+                        .iter()
+                        .all(|of| of.strayed.is_empty() && of.asks_of_strays == 0);
+                self.ends = !self.closes || quiet;
             }
         }
         Ok(())
@@ -637,10 +656,6 @@ impl Worker {
 
     fn hear_client(&mut self, id: ClientId, bytes: &[u8]) {
         let Some(client) = self.client(id) else { return };
-        if client.waits_to_be_let_in() && client.carry.len() > MOST_AHEAD {
-            let what = "too much was sent before the connection was ready";
-            return self.refuse(id, &Refusal::fatal("08P01", what));
-        }
         if client.carry.is_empty() {
             let used = self.take_messages(id, bytes);
             if let Some(client) = self.client(id) {
@@ -654,6 +669,16 @@ impl Worker {
             if let Some(client) = self.client(id) {
                 client.carry = whole;
             }
+        }
+        let Some(client) = self.client(id) else { return };
+        let most = match client.phase {
+            Phase::Claiming(_) => MOST_OF_A_PROOF,
+            _ => MOST_AHEAD,
+        };
+        if client.waits_to_be_let_in() && client.carry.len() > most {
+            client.carry = Vec::new();
+            let what = "too much was sent before the connection was ready";
+            self.refuse(id, &Refusal::fatal("08P01", what));
         }
     }
 
@@ -816,12 +841,14 @@ impl Worker {
                 Refusal::fatal("28000", "no PostgreSQL user name specified in startup packet");
             return self.refuse(id, &refusal);
         };
+        // Where none is named, and where an empty name is, it is that of the user.
         let database = parameters.iter().find(|(name, _)| name == "database");
-        let database = database.map_or_else(|| user.clone(), |(_, name)| name.clone());
+        let database = database.map(|(_, name)| name.clone()).filter(|name| !name.is_empty());
+        let database = database.unwrap_or_else(|| user.clone());
         let upstream = self.options.database(&database).and_then(|of| self.upstream_of(of));
         // Nobody is told before he is known that a database is not there.
         let upstream = upstream.unwrap_or_default();
-        let claim = Claim { user, parameters, upstream, password: None };
+        let claim = Claim { user, database, parameters, upstream, password: None };
         let excess = self.client(id).is_some_and(|client| client.excess);
         if excess && !self.is_for_console(&claim) {
             let what = "sorry, too many clients already";
@@ -832,7 +859,7 @@ impl Worker {
             return;
         };
         let (authentication, tls) = (&self.options.authentication, self.options.tls.as_ref());
-        let admission = admit(authentication, tls, &client.stream, (&database, &claim.user));
+        let admission = admit(authentication, tls, &client.stream, (&claim.database, &claim.user));
         let users = authentication.users().cloned();
         let known = users.as_ref().and_then(|users| users.known.get(&claim.user)).cloned();
         match (admission, known) {
@@ -850,16 +877,19 @@ impl Worker {
                 self.arrive(id, claim);
             }
             (Ok(Admission::Prove), known) => {
-                let asks = users.is_some_and(|users| users.ask_server);
+                let asks = users.as_ref().is_some_and(|users| users.ask_server);
                 match known.filter(|stored| !asks || !matches!(stored, Stored::Md5)) {
                     None if asks => {
-                        self.lookups.push_back((id, upstream, claim.user.clone()));
+                        self.lookups.push(upstream, &claim.user, id);
                         if let Some(client) = self.client(id) {
                             client.phase = Phase::Claiming(claim);
                         }
                         self.look_up();
                     }
-                    stored => self.ask_for_proof(id, claim, stored),
+                    stored => {
+                        let rounds = users.and_then(|users| users.rounds());
+                        self.ask_for_proof(id, claim, stored, rounds);
+                    }
                 }
             }
         }
@@ -871,26 +901,22 @@ impl Worker {
         all.position(|(server, _)| server.is_same(&database.server))
     }
 
-    /// Looks for verifiers that are waited for, few at a time.
+    /// Looks for verifiers that are waited for, by few connections at a time.
     fn look_up(&mut self) {
         while self.looking < MOST_LOOKUPS
-            && let Some((id, upstream, user)) = self.lookups.pop_front()
+            && let Some((upstream, mut names)) = self.lookups.take()
         {
             let Some(users) = self.options.authentication.users() else { continue };
             let question = users.question.clone();
-            // Whoever waits for the same is served by the same question.
-            let mut ids = vec![id];
-            self.lookups.retain(|(id, of, name)| {
-                let same = *of == upstream && *name == user;
-                ids.extend(same.then_some(*id));
-                !same
-            });
-            ids.retain(|id| self.client(*id).is_some());
-            if ids.is_empty() {
+            for (_, ids) in &mut names {
+                ids.retain(|id| self.client(*id).is_some());
+            }
+            names.retain(|(_, ids)| !ids.is_empty());
+            if names.is_empty() {
                 continue;
             }
             self.looking += 1;
-            self.dial(upstream, Purpose::Verifier(ids, Box::new((user, question))));
+            self.dial(upstream, Purpose::Verifiers(names, Box::new(question)));
         }
     }
 
@@ -906,7 +932,13 @@ impl Worker {
     }
 
     /// It is known what is stored of a claim's password, or that nothing is.
-    fn ask_for_proof(&mut self, id: ClientId, mut claim: Claim, stored: Option<Stored>) {
+    fn ask_for_proof(
+        &mut self,
+        id: ClientId,
+        mut claim: Claim,
+        stored: Option<Stored>,
+        rounds: Option<NonZeroU32>,
+    ) {
         let verifier = stored.as_ref().and_then(|of| {
             let verifiers = self.shared.verifiers.lock();
             verifiers.unwrap_or_else(PoisonError::into_inner).of(&claim.user, of)
@@ -918,8 +950,8 @@ impl Worker {
             claim.password = Some(password);
         }
         let is_known = verifier.is_some();
-        let verifier =
-            verifier.unwrap_or_else(|| Verifier::made_up(&self.shared.secret, &claim.user));
+        let made_up = || Verifier::made_up(&self.shared.secret, &claim.user, rounds);
+        let verifier = verifier.unwrap_or_else(made_up);
         let end_point = self.options.tls.as_ref().and_then(|tls| tls.end_point().cloned());
         let Some(client) = self.client(id) else { return };
         let end_point = end_point.filter(|_| client.stream.tls().is_some());
@@ -993,7 +1025,7 @@ impl Worker {
                 .hint("connect to the server itself");
             return self.refuse(id, &refusal);
         }
-        let name = take("database").unwrap_or_else(|| claim.user.clone());
+        let name = claim.database.clone();
         if is_console(&name) {
             return self.arrive_at_console(id, claim);
         }
@@ -1037,6 +1069,7 @@ impl Worker {
                     level: Some(Level::RemoteApply),
                     asks_sequences: false,
                     relearns: None,
+                    moved: None,
                     relaxed: Side::default(),
                     synchronous: Side::default(),
                     arriving: Vec::new(),
@@ -1255,7 +1288,8 @@ impl Worker {
             && let Some(session) = self.sessions.get_mut(place)
         {
             session.owner = None;
-            if session.ledger.is_empty() && session.status == b'I' && !session.retires {
+            let is_clean = !session.retires && !session.is_marked();
+            if session.ledger.is_empty() && session.status == b'I' && is_clean {
                 // What it left behind is state of the session alone.
                 session.reset();
                 self.to_send.push(place);
@@ -1292,7 +1326,15 @@ impl Worker {
         if client.in_flight == 0 {
             // Only the first of its statements counts as running, and only as a whole.
             let whole = client.queue.front().is_some_and(|unit| unit.end != End::Flush);
-            if client.waits && whole && client.queue.pop_front().is_some() {
+            if client.waits
+                && whole
+                && let Some(unit) = client.queue.pop_front()
+            {
+                for part in &unit.parts {
+                    if let Part::Parse(statement, name) = part {
+                        client.statements.forget(name, statement);
+                    }
+                }
                 let what = "canceling statement due to user request";
                 let refusal = Refusal { severity: "ERROR", ..Refusal::fatal("57014", what) };
                 messages::error(client.answers.buffer(), &refusal);
@@ -1320,6 +1362,13 @@ impl Worker {
             }
             return;
         };
+        if session.cancelling == Some(ClientId::NOBODY) {
+            // It is not run once more.
+            if let Some(client) = self.client(id) {
+                client.cancels = true;
+            }
+            return;
+        }
         if !may(&session) {
             return;
         }
@@ -1328,11 +1377,8 @@ impl Worker {
         if !session.ledger.iter().all(harmless) {
             return;
         }
-        if let Some(request) = session.cancels.clone() {
-            (session.cancelling, session.cancel_sent) = (Some(id), false);
-            let (to, upstream) = (session.id, self.pools[session.pool].upstream);
-            self.dial(upstream, Purpose::Cancel(to, request));
-        }
+        let place = session.id.place;
+        self.send_cancel(place, id);
     }
 
     fn stop_waiting(&mut self, id: ClientId) {
@@ -1466,7 +1512,7 @@ impl Worker {
         }
         // What a sequence gave to another client is forgotten before one that may ask has the
         // session alone; where nobody has asked before, when one does that has written nothing.
-        let asks = need.hold == Hold::Pinned(Pin::Sequence);
+        let asks = matches!(need.hold, Hold::Pinned(Pin::Sequence | Pin::Session));
         let of_pool = &mut self.pools[session.pool].asks_sequences;
         *of_pool |= asks;
         let alone = need.hold != Hold::Shared;
@@ -1487,18 +1533,16 @@ impl Worker {
         let Some(session) = self.sessions.get_mut(place) else { return };
         let Some(client) = self.clients.get(id.place) else { return };
         let pool = &self.pools[session.pool];
-        let level = client.settings.level(pool.level);
         // What is followed from session to session is known, and no commit.
         let follows = unit.change.is_some()
             && session.status == b'I'
             && !session.is_open()
             && client.pinned.is_none();
-        let opts_out = session.kind == SessionKind::Synchronous
-            && !session.opted_out
-            && session.owner.is_some()
-            && !follows
-            && unit.opts_out();
+        let opts_out = !session.opted_out && session.owner.is_some() && !follows && unit.opts_out();
         session.opted_out |= opts_out;
+        let level = level_of(session, Some(client), pool);
+        let opts_in = opts_out && session.kind == SessionKind::Relaxed;
+        let opts_out = opts_out && session.kind == SessionKind::Synchronous;
         // One that was asked not to wait for flushes, or whose role was, commits as a relaxed
         // session does.
         let relaxed = session.kind == SessionKind::Relaxed
@@ -1507,6 +1551,14 @@ impl Worker {
             || client.settings.level(session.level).is_none();
         let begins = relaxed && session.exposed.is_none() && (opts_out || !session.is_open());
         let mut covers = None;
+        if opts_in
+            && let Some(before) = session.exposed
+            && let Some(life) = &mut self.upstreams[pool.upstream].life
+        {
+            // Nothing of its transaction is committed: another barrier is to cover it.
+            session.exposed = Some(life.barriers.relaxed_begins(level));
+            life.barriers.relaxed_ends_unwritten(before);
+        }
         if begins
             && let Some(life) = &mut self.upstreams[pool.upstream].life
             && !life.is_standby()
@@ -1534,6 +1586,74 @@ impl Worker {
         session.own_sequences |= session.owner.is_some() && unit.may_call();
         session.send(id, unit, covers, self.shared.redefined.load(Ordering::Relaxed));
         self.to_send.push(place);
+        self.watch_line(place);
+    }
+
+    /// A session on which statements stand behind one that runs is looked at after a while: one
+    /// that waits for a lock could wait for whom it keeps waiting, and no server can see that.
+    fn watch_line(&mut self, place: usize) {
+        let Some(session) = self.sessions.get_mut(place) else { return };
+        if session.ledger.len() > 1
+            && session.owner.is_none()
+            && !std::mem::replace(&mut session.watched, true)
+        {
+            let SessionId { place, serial } = session.id;
+            self.timers.push(Reverse((self.now + LINE, Timer::Line { place, serial })));
+        }
+    }
+
+    /// What a session runs with others behind it, if it can be sent once more.
+    fn in_the_way(&self, id: SessionId) -> Option<&Slot> {
+        let session = self.sessions.get(id.place).filter(|session| session.id == id)?;
+        let slot = session.ledger.front()?;
+        let part_told = self.clients.get(slot.client.place).is_some_and(|client| client.part_told);
+        let may = session.ledger.len() > 1
+            && session.cancelling.is_none()
+            && !part_told
+            && session.ledger.iter().all(|slot| slot.again.is_some());
+        may.then_some(slot)
+    }
+
+    /// Asks whether what others stand behind waits for a lock, where it takes long.
+    fn look_at_line(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(id.place).filter(|of| of.id == id) else {
+            return;
+        };
+        session.watched = false;
+        let (pool, process) = (session.pool, session.process);
+        match self.in_the_way(id).map(|slot| (slot.client, slot.since)) {
+            Some((client, since)) if since + LINE <= self.now => {
+                if let Some(session) = self.sessions.get_mut(id.place) {
+                    session.watched = true;
+                }
+                let upstream = self.pools[pool].upstream;
+                self.dial(upstream, Purpose::Waits(id, client, process));
+            }
+            _ => self.watch_line(id.place),
+        }
+    }
+
+    /// What waits for a lock makes way for those behind it: it is cancelled, which proves that
+    /// nothing of it stays, and is run once more on a session of its own.
+    fn clear_line(&mut self, id: SessionId, client: ClientId, waits: bool) {
+        if waits && self.in_the_way(id).is_some_and(|slot| slot.client == client) {
+            self.send_cancel(id.place, ClientId::NOBODY);
+        }
+        if let Some(session) = self.sessions.get_mut(id.place).filter(|of| of.id == id) {
+            session.watched = false;
+            self.watch_line(id.place);
+        }
+    }
+
+    /// Cancels what a session runs, for a client; for nobody where all that it may hit is run once
+    /// more.
+    fn send_cancel(&mut self, place: usize, client: ClientId) {
+        let Some(session) = self.sessions.get_mut(place) else { return };
+        if let Some(request) = session.cancels.clone() {
+            (session.cancelling, session.cancel_sent) = (Some(client), false);
+            let (to, upstream) = (session.id, self.pools[session.pool].upstream);
+            self.dial(upstream, Purpose::Cancel(to, request));
+        }
     }
 
     /// Whether sessions that commit by themselves wait for standbys then.
@@ -1745,15 +1865,9 @@ impl Worker {
                 self.upstreams[upstream].opening = false;
                 self.fail_upstream(upstream, &error);
             }
-            (Purpose::Verifier(ids, of), result) => {
+            (Purpose::Verifiers(names, _), result) => {
                 self.looking = self.looking.saturating_sub(1);
-                let found = result.map(|reply| match reply {
-                    Reply::Verifier(text) => text,
-                    _ => None,
-                });
-                for id in ids {
-                    self.take_verifier(id, &of.0, &found);
-                }
+                self.take_verifiers(upstream, names, result);
                 self.look_up();
             }
             (Purpose::Session(pool, kind, _), result) => {
@@ -1770,15 +1884,21 @@ impl Worker {
                     }
                 }
             }
+            (Purpose::Waits(id, client, _), result) => {
+                let waits = matches!(result, Ok(Reply::Waits(true)));
+                self.clear_line(id, client, waits);
+            }
             (Purpose::Cancel(id, _), result) => {
-                if let Err(error) = result {
+                if let Err(error) = &result {
                     tracing::warn!("a statement could not be cancelled: {error}");
                 }
                 if let Some(session) = self.sessions.get_mut(id.place)
                     && session.id == id
                 {
-                    // What was sent before the request may still be hit by it.
+                    // What was sent before the request may still be hit by it; one of which it is
+                    // not known whether it arrived may hit what comes later.
                     session.cancel_sent = true;
+                    session.retires |= result.is_err();
                     self.end_cancel(id.place);
                 }
             }
@@ -1807,19 +1927,47 @@ impl Worker {
     }
 
     /// A verifier was looked for.
+    fn take_verifiers(
+        &mut self,
+        upstream: usize,
+        mut names: Names,
+        result: Result<Reply, WireError>,
+    ) {
+        let Answers { stored, rounds } = match result {
+            Ok(Reply::Verifiers(answers)) => answers,
+            Ok(_) => return,
+            Err(error) => {
+                let clients = names
+                    .into_iter()
+                    .flat_map(|(user, ids)| ids.into_iter().map(move |id| (user.clone(), id)));
+                clients.for_each(|(user, id)| self.take_verifier(id, &user, Err(&error), None));
+                return;
+            }
+        };
+        let later = names.split_off(stored.len().min(names.len()));
+        self.lookups.put_back(upstream, later);
+        for ((user, ids), stored) in names.into_iter().zip(stored) {
+            for id in ids {
+                self.take_verifier(id, &user, stored.as_ref(), rounds);
+            }
+        }
+    }
+
+    /// What is stored of the password of a user that a client claims to be.
     fn take_verifier(
         &mut self,
         id: ClientId,
         user: &str,
-        found: &Result<Option<String>, WireError>,
+        stored: Result<&Option<String>, &WireError>,
+        rounds: Option<NonZeroU32>,
     ) {
         let Some(client) = self.client(id) else { return };
         let Phase::Claiming(claim) = &client.phase else { return };
         let claim = claim.clone();
-        match found {
+        match stored {
             Ok(text) => {
                 let stored = text.clone().and_then(|text| Stored::parse(text).ok()?);
-                self.ask_for_proof(id, claim, stored);
+                self.ask_for_proof(id, claim, stored, rounds);
                 self.hear_rest(id);
             }
             Err(error) => {
@@ -1893,8 +2041,9 @@ impl Worker {
         let known = of.life.as_ref().filter(|_| of.lives == life);
         let is_one = known.is_some_and(|known| known.identity == opened.identity);
         let unwanted = kind == SessionKind::Relaxed && known.is_some_and(Life::is_standby);
-        if known.is_none() || unwanted {
-            // The server went away meanwhile, or became a standby.
+        let is_old = self.pools[pool].moved.is_some_and(|moved| asked < moved);
+        if known.is_none() || unwanted || is_old {
+            // The server went away meanwhile, or became a standby; or it is another database.
             self.uncount_session(pool);
             return self.serve_pools(upstream);
         }
@@ -2201,11 +2350,14 @@ impl Worker {
                 self.hear_rest(id);
             }
             Event::Forgotten(id, forgotten, alone) => {
+                let session = self.sessions.get(place);
+                let stays = session.is_some_and(|session| session.is_marked());
                 if let Some(client) = self.client(id) {
                     client.statements.clear();
                     if forgotten == Forgotten::Everything {
-                        // What came with it may need the session again.
-                        client.pinned = client.pinned.filter(|_| !alone);
+                        // What came with it may need the session again, and some of what was done
+                        // stays.
+                        client.pinned = client.pinned.filter(|_| !alone || stays);
                         client.settings = Settings::default();
                     }
                 }
@@ -2261,11 +2413,13 @@ impl Worker {
         self.sessions.get(place).is_some_and(|session| session.is_passing_to(id))
     }
 
-    /// What a client is told within a transaction: nothing read there is confirmed before its
-    /// COMMIT, so it waits only where every read is to, or where a COMMIT was among what it sent.
+    /// What a client is told before its unit has ended. Nothing read in a block is confirmed before
+    /// its COMMIT, so it waits only where every read is to, or where a COMMIT was among what it
+    /// sent.
     fn hold_within(&mut self, place: usize, id: ClientId) {
         let waits = |session: &Session| {
-            session.may_have_committed(id)
+            !session.is_in_block()
+                || session.may_have_committed(id)
                 || self.pools[session.pool].pooling.reads == Reads::Strict
         };
         let waits = self.sessions.get(place).is_some_and(waits);
@@ -2279,7 +2433,7 @@ impl Worker {
         let Some(session) = self.sessions.get(place) else { return Until::AT_ONCE };
         let pool = &self.pools[session.pool];
         let client = self.clients.get(id.place).filter(|client| client.id == id);
-        let level = client.map_or(pool.level, |client| client.settings.level(pool.level));
+        let level = level_of(session, client, pool);
         let (Some(life), Some(level)) = (&mut self.upstreams[pool.upstream].life, level) else {
             return Until::AT_ONCE;
         };
@@ -2344,10 +2498,10 @@ impl Worker {
         }
         let pool = &self.pools[session.pool];
         let client = self.clients.get(id.place).filter(|client| client.id == id);
-        let level = client.map_or(pool.level, |client| client.settings.level(pool.level));
+        let level = level_of(session, client, pool);
         // A setting tells nothing of what others committed; before one that keeps its session
         // there may have been what does.
-        let sets = slot.change.is_some() && client.is_some_and(|of| of.pinned.is_none());
+        let sets = slot.changed().is_some() && client.is_some_and(|of| of.pinned.is_none());
         // AND CHAIN, or a BEGIN behind the end of another: what comes is another transaction.
         let leaves = slot.committed || slot.left_block;
         let chained = !ended && leaves && session.exposed.is_some();
@@ -2398,7 +2552,7 @@ impl Worker {
         for (name, statement) in &slot.unprepared {
             client.statements.forget(name, statement);
         }
-        if let Some(change) = slot.change.as_ref().filter(|_| ended && !slot.failed)
+        if let Some(change) = slot.changed().filter(|_| ended)
             && client.pinned.is_none()
         {
             client.settings.apply(change);
@@ -2458,16 +2612,21 @@ impl Worker {
             return;
         };
         client.in_flight = client.in_flight.saturating_sub(1);
-        if client.part_told {
+        if client.part_told || client.cancels {
             let what = "canceling statement due to user request";
             let refusal = Refusal { severity: "ERROR", ..Refusal::fatal("57014", what) };
-            client.part_told = false;
+            if !client.part_told {
+                client.answers.drop_unheld();
+            }
+            (client.part_told, client.cancels) = (false, false);
             messages::error(client.answers.buffer(), &refusal);
             messages::ready_for_query(client.answers.buffer(), b'I');
             let until = self.told(place, id);
             self.hold(id, until, false);
-        } else if let Some(unit) = slot.again {
+        } else if let Some(mut unit) = slot.again {
             client.answers.drop_unheld();
+            // Nobody is to stand behind it another time.
+            unit.need.hold = unit.need.hold.max(Hold::Transaction);
             client.queue.push_front(*unit);
         }
         self.dispatch(id);
@@ -2552,12 +2711,14 @@ impl Worker {
     fn look_for_strays(&mut self, upstream: usize) {
         let strayed = std::mem::take(&mut self.upstreams[upstream].strayed);
         if !strayed.is_empty() {
+            self.upstreams[upstream].asks_of_strays += 1;
             self.dial(upstream, Purpose::Strays(strayed));
         }
     }
 
     /// Strays that do not run any more are covered by the next barrier.
     fn end_strays(&mut self, upstream: usize, asked: &[Stray], running: Vec<Stray>) {
+        self.upstreams[upstream].asks_of_strays -= 1;
         let mut left = [0; Level::ALL.len()];
         for stray in asked.iter().filter(|stray| !running.contains(stray)) {
             left[stray.covers] += 1;
@@ -2855,6 +3016,7 @@ impl Worker {
                 }
                 Timer::Hold(upstream) => self.end_hold(upstream),
                 Timer::Strays(upstream) => self.look_for_strays(upstream),
+                Timer::Line { place, serial } => self.look_at_line(SessionId { place, serial }),
                 Timer::Settings { upstream, life } => self.look_at_settings(upstream, life),
             }
         }
@@ -2934,10 +3096,15 @@ impl Worker {
             self.lost.extend(owned);
         }
         self.stop_waiting(id);
-        if let Some(client) = self.client(id) {
-            client.queue.clear();
-        }
-        let what = format!("terminating connection due to {what}");
+        let Some(client) = self.client(id) else { return };
+        client.queue.clear();
+        // What the server runs it may still commit: no code is told that drivers take for the
+        // proof of a rollback.
+        let (code, rest) = match client.in_flight > 0 {
+            true => ("08006", "; whether what ran was committed is not known"),
+            false => (code, ""),
+        };
+        let what = format!("terminating connection due to {what}{rest}");
         self.refuse(id, &Refusal::fatal(code, &what));
     }
 
@@ -2974,6 +3141,14 @@ impl Worker {
             self.refuse(id, &Refusal::fatal("57P01", what));
         }
     }
+}
+
+/// How durable a commit on a session has to be before its client is told. Where the client may
+/// have changed that for a session which waits for nothing by itself, it is what its role has:
+/// `RESET` there gives what the session began with, and whoever asks for more has the server wait.
+fn level_of(session: &Session, client: Option<&Client>, pool: &Pool) -> Option<Level> {
+    let asks = session.kind == SessionKind::Relaxed && session.opted_out;
+    client.filter(|_| !asks).map_or(pool.level, |client| client.settings.level(pool.level))
 }
 
 /// What a client's time is limited for.

@@ -113,7 +113,7 @@ impl FromStr for ChannelBinding {
 }
 
 /// The TLS part of [`ConnectOptions`].
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsOptions {
     /// When and how strictly.
     pub mode: SslMode,
@@ -130,7 +130,7 @@ pub struct TlsOptions {
 }
 
 /// How and to whom to connect.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectOptions {
     /// Where the server listens.
     pub host: Host,

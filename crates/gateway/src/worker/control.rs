@@ -365,14 +365,19 @@ impl Worker {
                 of.server = database.server.clone();
             }
         }
-        for pool in &mut self.pools {
+        let mut moved = vec![false; self.pools.len()];
+        for (pool, moved) in self.pools.iter_mut().zip(&mut moved) {
             if let Some(database) = options.database(&pool.key.database)
                 && self.upstreams[pool.upstream].server.is_same(&database.server)
             {
                 pool.pooling = options.pooling_of(database, &pool.key.user);
+                // Sessions that logged in otherwise are another database, or have other rights.
+                *moved = !pool.database.logs_in_as(database);
+                pool.moved = moved.then_some(Instant::now()).or(pool.moved);
                 pool.database = database.clone();
             }
         }
+        self.retire_sessions(|pool| moved[pool]);
         self.options = options;
         self.note_limits();
         // Limits may end now who is there already.
@@ -386,8 +391,7 @@ impl Worker {
 
     /// Whether a client asks for the console and may use it.
     pub(super) fn is_for_console(&self, claim: &Claim) -> bool {
-        let database = claim.parameters.iter().find(|(name, _)| name == "database");
-        database.is_some_and(|(_, name)| is_console(name)) && self.may_use_console(&claim.user)
+        is_console(&claim.database) && self.may_use_console(&claim.user)
     }
 
     fn may_use_console(&self, user: &str) -> bool {
