@@ -10,6 +10,7 @@ use tokio_postgres::error::SqlState;
 use walwright_gateway::{PoolMode, User};
 
 use crate::common::Testbed;
+use crate::pipelines;
 
 async fn refused(testbed: &Testbed, user: &str) -> Option<SqlState> {
     let mut config = tokio_postgres::Config::new();
@@ -149,4 +150,130 @@ async fn versions_of_the_protocol_are_negotiated_as_the_server_does() {
             }
         }
     });
+}
+
+/// One session for everybody.
+fn one_session() -> Testbed {
+    Testbed::new(&[], |options| (options.pooling.size, options.workers) = (1, 1))
+}
+
+/// What a query of one value gives.
+async fn value(client: &tokio_postgres::Client, sql: &str) -> String {
+    let messages = client.simple_query(sql).await.expect("an answer");
+    let row = messages.iter().find_map(|message| match message {
+        tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    });
+    row.expect("a row")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_setting_that_was_bound_and_not_run_is_as_it_was() {
+    let testbed = one_session();
+    let other = testbed.client().await;
+    tokio::task::block_in_place(|| {
+        let mut client = pipelines::Client::connect(testbed.port(), 1);
+        client.query("SET search_path = elsewhere");
+        client.send();
+        client.answer();
+        client.message(b'P', b"\0RESET search_path\0\0\0");
+        client.message(b'B', b"\0\0\0\0\0\0\0\0");
+        client.sync();
+        client.send();
+        assert!(client.answer().commands.is_empty());
+    });
+    // On the session of the one before, if there is but one.
+    assert_eq!(value(&other, "SHOW search_path").await, "\"$user\", public");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn half_of_how_dates_look_is_nobody_elses() {
+    let testbed = one_session();
+    let (one, other) = (testbed.client().await, testbed.client().await);
+    let day = "SELECT date '2026-11-27'";
+    one.batch_execute("SET datestyle = 'SQL, DMY'").await.unwrap();
+    assert_eq!(value(&one, day).await, "27/11/2026");
+    assert_eq!(value(&other, day).await, "2026-11-27");
+    assert_eq!(value(&one, day).await, "27/11/2026", "what is whole follows its client");
+    one.batch_execute("RESET datestyle").await.unwrap();
+    one.batch_execute("SET datestyle = 'SQL'").await.unwrap();
+    one.batch_execute("SET datestyle = 'DMY'").await.unwrap();
+    assert_eq!(value(&one, day).await, "27/11/2026", "it keeps its session");
+    drop(one);
+    other.batch_execute("SET datestyle = 'DMY'").await.unwrap();
+    assert_eq!(value(&other, day).await, "2026-11-27");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_nothing_undoes_goes_with_its_session() {
+    let testbed = one_session();
+    let keeps = "LISTEN something; SELECT pg_backend_pid()";
+    for sql in ["SELECT setseed(0)", "LOAD 'plpgsql'"] {
+        let one = testbed.client().await;
+        one.batch_execute(sql).await.unwrap();
+        let process = value(&one, "SELECT pg_backend_pid()").await;
+        // Not even what forgets everything gives it back.
+        one.batch_execute("DISCARD ALL").await.unwrap();
+        assert_eq!(value(&one, "SELECT pg_backend_pid()").await, process, "{sql}");
+        drop(one);
+        let other = testbed.client().await;
+        let next = value(&other, keeps).await;
+        assert_ne!(next, process, "{sql}");
+        drop(other);
+        // What else there is, is undone.
+        let other = testbed.client().await;
+        assert_eq!(value(&other, keeps).await, next, "{sql}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_follow_their_database_when_it_is_another_after_a_reload() {
+    let testbed = one_session();
+    testbed.direct().await.batch_execute("CREATE DATABASE moved").await.unwrap();
+    let client = testbed.client().await;
+    let database = "SELECT current_database()";
+    assert_eq!(value(&client, database).await, "postgres");
+    testbed.reload(|options| options.databases[0].dbname = Some("moved".to_owned()));
+    assert_eq!(value(&client, database).await, "moved");
+    let write = "CREATE TABLE here (); SELECT current_database()";
+    assert_eq!(value(&client, write).await, "moved");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_that_waits_for_a_lock_makes_way_for_those_behind_it() {
+    let testbed = Testbed::new(&[], |options| (options.pooling.size, options.workers) = (8, 1));
+    let holder = testbed.client().await;
+    holder
+        .batch_execute("CREATE TABLE r (n int); INSERT INTO r VALUES (0); CREATE TABLE log (n int)")
+        .await
+        .unwrap();
+    for number in 1..=5 {
+        holder.batch_execute("BEGIN; UPDATE r SET n = n + 1").await.unwrap();
+        let (mut waiting, mut behind) = tokio::task::block_in_place(|| {
+            let port = testbed.port();
+            (pipelines::Client::connect(port, 1), pipelines::Client::connect(port, 2))
+        });
+        waiting.query("UPDATE r SET n = n + 1");
+        behind.query("INSERT INTO log VALUES (1)");
+        tokio::task::block_in_place(|| {
+            waiting.send();
+            behind.send();
+            // Whoever holds the lock gives it back only after this.
+            assert_eq!(behind.answer().commands, ["INSERT 0 1"]);
+        });
+        holder.batch_execute("COMMIT").await.unwrap();
+        tokio::task::block_in_place(|| assert_eq!(waiting.answer().commands, ["UPDATE 1"]));
+        assert_eq!(value(&holder, "SELECT n FROM r").await, (2 * number).to_string());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_dismissed_with_something_under_way_is_told_that_its_end_is_not_known() {
+    let testbed = Testbed::new(&[], |options| {
+        options.limits.transaction_timeout = Some(Duration::from_millis(300));
+    });
+    let client = testbed.client().await;
+    client.batch_execute("BEGIN").await.unwrap();
+    let lost = in_time(client.batch_execute("SELECT pg_sleep(600); COMMIT")).await.unwrap_err();
+    assert_eq!(lost.code(), Some(&SqlState::CONNECTION_FAILURE));
 }

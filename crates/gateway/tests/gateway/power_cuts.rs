@@ -204,7 +204,7 @@ fn opt_out(client: &mut pipelines::Client, sql: &str, number: i64) {
     query_until(client, "COMMIT", b'Z', "I");
 }
 
-const WAYS: [(&str, Commits); 18] = [
+const WAYS: [(&str, Commits); 23] = [
     ("a COMMIT AND CHAIN", |client, number| {
         begin_and_insert(client, number);
         query_until(client, "COMMIT AND CHAIN", b'Z', "T");
@@ -307,6 +307,50 @@ const WAYS: [(&str, Commits); 18] = [
     }),
     ("a lone writer that opts out", |client, number| {
         opt_out(client, "SET synchronous_commit = off", number);
+    }),
+    ("who asks to wait again on a session of its own", |client, number| {
+        query_until(client, "SET synchronous_commit = off", b'Z', "I");
+        query_until(client, "CREATE TEMP TABLE own ()", b'Z', "I");
+        query_until(client, "RESET synchronous_commit", b'Z', "I");
+        query_until(client, &format!("{INSERT} ({number})"), b'Z', "I");
+    }),
+    ("who asks to wait again in a block", |client, number| {
+        query_until(client, "SET synchronous_commit = off", b'Z', "I");
+        begin_and_insert(client, number);
+        query_until(client, "SET LOCAL synchronous_commit = DEFAULT", b'Z', "T");
+        query_until(client, "COMMIT", b'Z', "I");
+    }),
+    ("a lone writer that opts out in a pipeline", |client, number| {
+        for _ in 0..12 {
+            query_until(client, "INSERT INTO t VALUES (-1)", b'Z', "I");
+        }
+        query_until(client, "BEGIN", b'Z', "T");
+        for sql in ["SET synchronous_commit = off", &format!("{INSERT} ({number})")] {
+            client.execute("", sql);
+        }
+        client.sync();
+        client.send();
+        assert_eq!(client.answer().commands, ["SET", "INSERT 0 1"]);
+        query_until(client, "COMMIT", b'Z', "I");
+    }),
+    ("others, on a session for which a RESET was bound and not run", |client, number| {
+        query_until(client, "SET synchronous_commit = off", b'Z', "I");
+        client.message(b'P', b"\0RESET synchronous_commit\0\0\0");
+        client.message(b'B', b"\0\0\0\0\0\0\0\0");
+        client.sync();
+        client.send();
+        assert!(client.answer().commands.is_empty());
+        let mut other = pipelines::Client::connect(client.port(), 2);
+        query_until(&mut other, &format!("SELECT save_one({number})"), b'Z', "I");
+    }),
+    ("who reads it before a Flush", |client, number| {
+        let mut reader = pipelines::Client::connect(client.port(), 2);
+        query_until(client, "SET synchronous_commit = off", b'Z', "I");
+        query_until(client, &format!("{INSERT} ({number})"), b'Z', "I");
+        reader.execute("", &format!("SELECT n FROM t WHERE n = {number}"));
+        reader.message(b'H', b"");
+        reader.send();
+        while reader.receive() != (b'C', b"SELECT 1\0".to_vec()) {}
     }),
     ("a portal from before that is run with the COMMIT", |client, number| {
         query_until(client, "BEGIN", b'Z', "T");

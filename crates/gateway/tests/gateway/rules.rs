@@ -150,6 +150,20 @@ fn rules_certificates_and_the_systems_user_decide() {
 }
 
 #[test]
+fn who_names_no_database_asks_for_that_of_its_name() {
+    let rules = Rules::parse("host app all all reject\nhost all all all trust").unwrap();
+    let testbed = Testbed::over_tcp(|options| {
+        let users = Arc::new(Users::default());
+        options.authentication = Authentication::Rules(Arc::new(rules), users);
+    });
+    let mut asks = options(Host::Tcp("127.0.0.1".to_owned()), testbed.port(), "app");
+    for name in ["app", ""] {
+        asks.dbname = name.to_owned();
+        assert_eq!(code(user_of(asks.clone())), "28000", "{name:?}");
+    }
+}
+
+#[test]
 fn a_certificate_of_every_client_may_have_to_name_it() {
     let directory = tempfile::tempdir().expect("temp dir");
     let ours = Authority::new(directory.path(), "ours");
@@ -325,4 +339,12 @@ fn who_is_not_let_in_yet_cannot_fill_the_memory() {
     stream.write_all(&packet(None, b"\0\x03\0\0user\0app\0\0")).unwrap();
     let kept = (0..512).take_while(|_| stream.write_all(&[0; 64 * 1024]).is_ok()).count();
     assert!(kept < 512, "32 MB of it are kept");
+    // Less than one buffer is too much already.
+    let mut stream = TcpStream::connect(("127.0.0.1", port_of(&gateway))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let startup = packet(None, b"\0\x03\0\0user\0other\0\0");
+    stream.write_all(&[startup, vec![0; 5000]].concat()).unwrap();
+    let mut said = Vec::new();
+    let _ = stream.read_to_end(&mut said);
+    assert!(said.windows(5).any(|bytes| bytes == b"08P01"), "{}", String::from_utf8_lossy(&said));
 }
