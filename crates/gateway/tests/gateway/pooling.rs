@@ -167,41 +167,50 @@ async fn value(client: &tokio_postgres::Client, sql: &str) -> String {
     row.expect("a row")
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_setting_that_was_bound_and_not_run_is_as_it_was() {
+/// What SHOW gives a client.
+fn shown(client: &mut pipelines::Client, name: &str) -> String {
+    client.query(&format!("SHOW {name}"));
+    client.send();
+    let rows = std::iter::from_fn(|| Some(client.receive()).filter(|(tag, _)| *tag != b'Z'));
+    let row = rows.filter(|(tag, _)| *tag == b'D').last().expect("a row").1;
+    // The number of columns, and the length of the only one.
+    String::from_utf8(row[6..].to_vec()).expect("UTF-8")
+}
+
+#[test]
+fn a_setting_that_was_bound_and_not_run_is_as_it_was() {
     let testbed = one_session();
-    let other = testbed.client().await;
-    tokio::task::block_in_place(|| {
-        let mut client = pipelines::Client::connect(testbed.port(), 1);
-        client.query("SET search_path = elsewhere");
-        client.send();
-        client.answer();
-        client.message(b'P', b"\0RESET search_path\0\0\0");
-        client.message(b'B', b"\0\0\0\0\0\0\0\0");
-        client.sync();
-        client.send();
-        assert!(client.answer().commands.is_empty());
-    });
-    // On the session of the one before, if there is but one.
-    assert_eq!(value(&other, "SHOW search_path").await, "\"$user\", public");
+    let mut client = pipelines::Client::connect(testbed.port(), 1);
+    let mut other = pipelines::Client::connect(testbed.port(), 2);
+    client.query("SET search_path = elsewhere");
+    client.send();
+    client.answer();
+    client.message(b'P', b"\0RESET search_path\0\0\0");
+    client.message(b'B', b"\0\0\0\0\0\0\0\0");
+    client.sync();
+    client.send();
+    assert!(client.answer().commands.is_empty());
+    // On the same session, as it is the only one.
+    assert_eq!(shown(&mut other, "search_path"), "\"$user\", public");
+    assert_eq!(shown(&mut client, "search_path"), "elsewhere");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn half_of_how_dates_look_is_nobody_elses() {
-    let testbed = one_session();
+    let testbed = Testbed::new(&[], |options| (options.pooling.size, options.workers) = (2, 1));
     let (one, other) = (testbed.client().await, testbed.client().await);
     let day = "SELECT date '2026-11-27'";
-    one.batch_execute("SET datestyle = 'SQL, DMY'").await.unwrap();
-    assert_eq!(value(&one, day).await, "27/11/2026");
-    assert_eq!(value(&other, day).await, "2026-11-27");
-    assert_eq!(value(&one, day).await, "27/11/2026", "what is whole follows its client");
-    one.batch_execute("RESET datestyle").await.unwrap();
     one.batch_execute("SET datestyle = 'SQL'").await.unwrap();
-    one.batch_execute("SET datestyle = 'DMY'").await.unwrap();
-    assert_eq!(value(&one, day).await, "27/11/2026", "it keeps its session");
-    drop(one);
     other.batch_execute("SET datestyle = 'DMY'").await.unwrap();
-    assert_eq!(value(&other, day).await, "2026-11-27");
+    for _ in 0..2 {
+        assert_eq!(value(&one, day).await, "11/27/2026");
+        assert_eq!(value(&other, day).await, "2026-11-27");
+    }
+    let (third, fourth) = (testbed.client().await, testbed.client().await);
+    third.batch_execute("SET datestyle = 'SQL, DMY'").await.unwrap();
+    assert_eq!(value(&third, day).await, "27/11/2026");
+    assert_eq!(value(&fourth, day).await, "2026-11-27");
+    assert_eq!(value(&third, day).await, "27/11/2026", "what is whole follows its client");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
