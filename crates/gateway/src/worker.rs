@@ -2466,8 +2466,20 @@ impl Worker {
         }
     }
 
-    /// A unit was answered.
+    /// A unit was answered: what it was for is done, and what was sent behind it runs.
     fn end_unit(&mut self, place: usize, slot: Slot, status: u8) {
+        self.settle_unit(place, slot, status);
+        let Some(session) = self.sessions.get(place) else { return };
+        if session.retires && session.is_idle() && !self.lost.contains(&place) {
+            self.lost.push(place);
+        }
+        let next = session.ledger.front().map(|slot| slot.client);
+        if let Some(next) = next.filter(|next| self.client(*next).is_some_and(|of| of.cancels)) {
+            self.cancel_statement(next);
+        }
+    }
+
+    fn settle_unit(&mut self, place: usize, slot: Slot, status: u8) {
         let Some(session) = self.sessions.get_mut(place) else { return };
         let id = slot.client;
         if session.reserved && session.ledger.is_empty() {
@@ -2541,9 +2553,6 @@ impl Worker {
         let xact = session.began.filter(|_| session.owner.is_some());
         let xact = xact.map_or(execution, |began| self.now.saturating_duration_since(began));
         self.pools[session.pool].stats.answered(execution, ended.then_some(xact));
-        if session.retires && session.is_idle() {
-            self.lost.push(place);
-        }
         let Some(client) = self.clients.get_mut(id.place).filter(|client| client.id == id) else {
             return;
         };
@@ -2563,9 +2572,6 @@ impl Worker {
             client.owned = None;
             (session.owner, session.opted_out) = (None, false);
             session.own_sequences = false;
-            if session.retires {
-                self.lost.push(place);
-            }
         } else if !ended && client.owned.is_none() {
             // A transaction that nobody saw begin.
             client.owned = Some(place);
@@ -2582,11 +2588,6 @@ impl Worker {
         }
         self.dispatch(id);
         self.let_go_if_drained(id);
-        let next = self.sessions.get(place).and_then(|session| session.ledger.front());
-        let next = next.map(|slot| slot.client);
-        if let Some(next) = next.filter(|next| self.client(*next).is_some_and(|of| of.cancels)) {
-            self.cancel_statement(next);
-        }
     }
 
     /// A statement began a transaction where none may go on. It ends with its session, and its
