@@ -58,7 +58,8 @@ pub struct Gateway {
     places: Vec<Listen>,
     /// Whether its unix sockets go when it ends: not where another has taken them over.
     removes_sockets: bool,
-    threads: Vec<JoinHandle<()>>,
+    /// Workers, each of which says whether it ended as it was told to.
+    threads: Vec<JoinHandle<bool>>,
     control: Control,
     /// Dropped when what is beside the workers is to end.
     ends: Option<Sender<()>>,
@@ -130,9 +131,11 @@ impl Gateway {
             workers.push(handle);
             let name = format!("gateway-{number}");
             threads.push(std::thread::Builder::new().name(name).spawn(move || {
-                if let Err(error) = worker.run() {
+                let run = worker.run();
+                if let Err(error) = &run {
                     tracing::error!("a worker ended: {error}");
                 }
+                run.is_ok()
             })?);
         }
         // Nobody else fills it.
@@ -266,9 +269,13 @@ impl Drop for Gateway {
             }
         }
         self.control.end();
-        for thread in self.threads.drain(..).chain(self.keeper.take()) {
-            // One that panicked has said so, and nobody knows what it left.
-            drained &= thread.join().is_ok();
+        for thread in self.threads.drain(..) {
+            // Of one that failed or panicked nobody knows what it left.
+            drained &= matches!(thread.join(), Ok(true));
+        }
+        if let Some(keeper) = self.keeper.take() {
+            // If it panicked, it has said so.
+            let _ = keeper.join();
         }
         if let Some(handover) = self.handover.take() {
             handover.end(drained);

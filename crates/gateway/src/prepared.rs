@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::Need;
 use crate::settings::Change;
-use crate::statement::{forgets, redefines};
+use crate::statement::Effects;
 
 /// How the names begin that the gateway gives to statements on sessions.
 pub const OWN_PREFIX: &str = "ww_";
@@ -23,10 +23,8 @@ pub struct Prepared {
     pub need: Need,
     /// What it does to the settings of its session.
     pub change: Option<Change>,
-    /// Whether it may change what other statements mean.
-    pub redefines: bool,
-    /// Whether it may have a session forget the statements that are prepared there.
-    pub forgets: bool,
+    /// What else it does.
+    pub effects: Effects,
 }
 
 impl Prepared {
@@ -66,13 +64,13 @@ impl Registry {
         }
         self.next += 1;
         let text = body.split(|&byte| byte == 0).next().unwrap_or_default();
+        let change = std::str::from_utf8(text).ok().and_then(Change::of);
         let statement = Arc::new(Prepared {
             id: self.next,
             body: body.to_vec(),
             need: Need::of(text),
-            change: std::str::from_utf8(text).ok().and_then(Change::of),
-            redefines: redefines(text),
-            forgets: forgets(text),
+            effects: Effects::of(text, change.as_ref()),
+            change,
         });
         self.by_body.insert(body.to_vec(), (statement.clone(), redefined));
         statement

@@ -14,8 +14,7 @@ use crate::dial::{Opened, SessionId};
 use crate::messages::columns_changed;
 use crate::prepared::{Columns, Definitions, Known, OWN_PREFIX, OnSession, Prepared, Told};
 use crate::settings::{Change, Settings};
-use crate::statement::Pin;
-use crate::statement::contains_word;
+use crate::statement::{Effects, Pin, contains_word};
 use crate::unit::{End, LONGEST, Name, Part, Unit, frame_into, framed};
 use crate::{ClientId, Hold, Level, SessionKind};
 
@@ -229,6 +228,9 @@ pub struct Session {
     pub exposed: Option<usize>,
     /// Whether its client may have changed how long it waits when it commits.
     pub opted_out: bool,
+    /// Since when what is in front of the ledger is there, and how often the server was asked
+    /// whether that waits for a lock.
+    pub front: (Instant, u32),
     /// Whether it is looked at after a while, since statements stand behind others on it.
     pub watched: bool,
     /// Whether what sequences gave last may be of its owner: the rest is forgotten, or the owner
@@ -293,6 +295,7 @@ impl Session {
             reserved: false,
             exposed: None,
             opted_out: false,
+            front: (Instant::now(), 0),
             watched: false,
             own_sequences: false,
             spoilt: false,
@@ -394,6 +397,16 @@ impl Session {
         self.send_own("DISCARD SEQUENCES", false);
     }
 
+    /// Whether a cancel may be sent for a client: none is on its way, and what the last was meant
+    /// for has answered, or asks again because it hit nothing.
+    pub fn may_cancel(&self, id: ClientId) -> bool {
+        let is_left = |target| self.ledger.iter().any(|slot| slot.client == target);
+        self.cancelling.is_none_or(|target| {
+            let is_over = target == ClientId::NOBODY || target == id || !is_left(target);
+            self.cancel_sent && is_over
+        })
+    }
+
     /// Whether something may be on it that [`reset`](Session::reset) does not undo.
     pub fn is_marked(&self) -> bool {
         self.marked
@@ -409,10 +422,18 @@ impl Session {
         self.refused.clear();
     }
 
+    /// Something was sent that is to be answered.
+    fn queue(&mut self, slot: Slot) {
+        if self.ledger.is_empty() {
+            self.front = (slot.since, 0);
+        }
+        self.ledger.push_back(slot);
+    }
+
     fn send_own(&mut self, sql: &str, asks: bool) {
         frame_into(&mut self.out, b'Q', &[sql.as_bytes(), b"\0"]);
         let slot = Slot { synced: true, asks, ..Slot::new(ClientId::NOBODY, true) };
-        self.ledger.push_back(slot);
+        self.queue(slot);
     }
 
     /// Statements of a unit of which it is not known whether they still give the columns that
@@ -455,14 +476,14 @@ impl Session {
             self.describe(&mut slot, statement, Some(told.clone()));
         }
         frame_into(&mut self.out, b'S', &[]);
-        self.ledger.push_back(slot);
+        self.queue(slot);
     }
 
     /// Puts a unit into the bytes to send, and into the ledger. `redefined` counts how often the
     /// objects of the server were.
     pub fn send(&mut self, client: ClientId, unit: Unit, covers: Option<usize>, redefined: u64) {
         self.definitions.0 = redefined;
-        let redefines = unit.redefines();
+        let Effects { redefines, forgets, commits_within, .. } = unit.effects;
         let shared = unit.need.hold == Hold::Shared && self.owner.is_none();
         // What is sent behind another can be hit by what is meant for that, and what another is
         // sent behind may have to make way.
@@ -472,11 +493,11 @@ impl Session {
         let mut slot = open.unwrap_or_else(|| Slot::new(client, false));
         slot.covers = slot.covers.or(covers);
         // No unit that shares its session does.
-        slot.commits_within |= self.owner.is_some() && unit.commits_within();
+        slot.commits_within |= self.owner.is_some() && commits_within;
         slot.again = again;
         slot.change = unit.change;
         for part in unit.parts {
-            let forgets = part.forgets();
+            let forgets = forgets && matches!(part, Part::Plain(b'Q', _) | Part::Bind { .. });
             match part {
                 // After an error the server skips all up to the Sync.
                 Part::Parse(statement, name) if slot.failed => {
@@ -497,7 +518,7 @@ impl Session {
             End::Sync => true,
             End::Flush => false,
         };
-        self.ledger.push_back(slot);
+        self.queue(slot);
         self.refused.clear();
         if redefines {
             self.redefines = true;
@@ -789,6 +810,7 @@ impl Session {
                 }
                 self.copying_in = false;
                 let Some(slot) = self.ledger.pop_front() else { return Err(Mismatch(tag)) };
+                self.front = (Instant::now(), 0);
                 // What was sent behind it ran inside a transaction that is not its own. A
                 // question of the gateway is asked inside that of the client behind it.
                 let stranger = client != ClientId::NOBODY

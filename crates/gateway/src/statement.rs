@@ -176,15 +176,6 @@ impl Need {
         need
     }
 
-    /// Whether a text may have commits on its session wait for less than its client's settings
-    /// say: a session on which it has run is not one that flushes by itself.
-    pub fn opts_out(sql: &[u8]) -> bool {
-        let opts_out = |statement: Statement| {
-            !statement.legible || names_commit(&statement) || may_set(&statement)
-        };
-        statements(sql).any(opts_out) && !tracks(sql)
-    }
-
     fn of_one(statement: &Statement) -> Need {
         use Hold::{Pinned, Shared, Transaction};
         use SessionKind::{Relaxed, Synchronous};
@@ -262,6 +253,7 @@ fn may_set(statement: &Statement) -> bool {
     has("set_config")
         || has("pg_settings") && has("UPDATE")
         || statement.begins_with(&["DO"]) && block_may_set(statement.text)
+        || statement.begins_with(&["RESET"]) && has("ALL")
 }
 
 /// Whether a statement names the setting on which it depends whether a commit flushes, other than
@@ -275,40 +267,79 @@ fn names_commit(statement: &Statement) -> bool {
     has("synchronous_commit") && !looks()
 }
 
-/// Whether a text is of statements that write nothing but through functions.
-pub fn only_reads(sql: &[u8]) -> bool {
-    const WORDS: [&str; 9] =
-        ["SELECT", "VALUES", "TABLE", "SHOW", "SET", "RESET", "DECLARE", "FETCH", "CLOSE"];
-    statements(sql).all(|statement| {
-        statement.legible && (statement.controls() || statement.begins_with(&WORDS))
-    })
+/// What a text does beside what it gives, as far as its words tell: read once, when it is prepared
+/// or sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// Whether it may change how long its session waits when it commits.
+    pub opts_out: bool,
+    /// Whether it writes, other than through functions.
+    pub writes: bool,
+    /// Whether one of its statements may commit before it ends, as procedures do.
+    pub commits_within: bool,
+    /// Whether it may take numbers of sequences.
+    pub may_call: bool,
+    /// Whether it may change what other statements mean: which objects their names stand for, and
+    /// which columns those have.
+    pub redefines: bool,
+    /// Whether it may have its session forget prepared statements.
+    pub forgets: bool,
 }
 
-/// Whether a statement of a text may commit before it ends, as procedures do.
-pub fn commits_within(sql: &[u8]) -> bool {
-    const WHOLE: [&str; 14] = [
-        "SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "WITH", "VALUES", "TABLE", "COPY",
-        "DECLARE", "FETCH", "MOVE", "SHOW", "SET",
-    ];
-    statements(sql).any(|statement| {
-        !statement.legible || !(statement.controls() || statement.begins_with(&WHOLE))
-    })
+impl Effects {
+    /// What is done by what nobody knows: what SQL prepared, or a function that is called by its
+    /// number.
+    pub const UNKNOWN: Effects = Effects {
+        opts_out: false,
+        writes: true,
+        commits_within: true,
+        may_call: true,
+        redefines: false,
+        forgets: false,
+    };
+
+    /// Of a text, of which `change` is all that it does to settings where that follows its client.
+    pub fn of(sql: &[u8], change: Option<&Change>) -> Effects {
+        let all = statements(sql).map(|statement| Effects::of_one(&statement));
+        let all = all.fold(Effects::default(), Effects::and);
+        Effects { opts_out: change.map_or(all.opts_out, Change::opts_out), ..all }
+    }
+
+    /// Those of both.
+    #[must_use]
+    pub fn and(self, other: Effects) -> Effects {
+        Effects {
+            opts_out: self.opts_out || other.opts_out,
+            writes: self.writes || other.writes,
+            commits_within: self.commits_within || other.commits_within,
+            may_call: self.may_call || other.may_call,
+            redefines: self.redefines || other.redefines,
+            forgets: self.forgets || other.forgets,
+        }
+    }
+
+    fn of_one(statement: &Statement) -> Effects {
+        const READS: [&str; 9] =
+            ["SELECT", "VALUES", "TABLE", "SHOW", "SET", "RESET", "DECLARE", "FETCH", "CLOSE"];
+        const WHOLE: [&str; 14] = [
+            "SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "WITH", "VALUES", "TABLE", "COPY",
+            "DECLARE", "FETCH", "MOVE", "SHOW", "SET",
+        ];
+        let is = |any: &[&str]| statement.begins_with(any);
+        let controls = statement.controls();
+        Effects {
+            opts_out: !statement.legible || names_commit(statement) || may_set(statement),
+            writes: !statement.legible || !(controls || is(&READS)),
+            commits_within: !statement.legible || !(controls || is(&WHOLE)),
+            may_call: !(controls || is(&["SET", "RESET", "SHOW"])),
+            redefines: redefines(statement),
+            forgets: is(&["DISCARD", "DEALLOCATE"]),
+        }
+    }
 }
 
-/// Whether a text may take numbers of sequences.
-pub fn may_call(sql: &[u8]) -> bool {
-    const NONE: [&str; 3] = ["SET", "RESET", "SHOW"];
-    statements(sql).any(|statement| !(statement.controls() || statement.begins_with(&NONE)))
-}
-
-/// Whether a text may have its session forget prepared statements.
-pub fn forgets(sql: &[u8]) -> bool {
-    statements(sql).any(|statement| statement.begins_with(&["DISCARD", "DEALLOCATE"]))
-}
-
-/// Whether a text may change what other statements mean: which objects their names stand for,
-/// and which columns those have.
-pub fn redefines(sql: &[u8]) -> bool {
+/// Whether a statement may change what others mean.
+fn redefines(statement: &Statement) -> bool {
     const HARMLESS: [&str; 34] = [
         "SELECT",
         "INSERT",
@@ -346,18 +377,16 @@ pub fn redefines(sql: &[u8]) -> bool {
         "DEALLOCATE",
     ];
     const OF_PATHS: [&str; 4] = ["search_path", "ROLE", "AUTHORIZATION", "ALL"];
-    statements(sql).any(|statement| {
-        let has = |of: &&str| contains_word(statement.text, of);
-        if !statement.legible {
-            true
-        } else if statement.begins_with(&["SET", "RESET"]) {
-            OF_PATHS.iter().any(has)
-        } else {
-            !(statement.controls() || statement.begins_with(&HARMLESS))
-                || has(&"set_config")
-                || has(&"pg_settings") && has(&"UPDATE")
-        }
-    })
+    let has = |of: &&str| contains_word(statement.text, of);
+    if !statement.legible {
+        true
+    } else if statement.begins_with(&["SET", "RESET"]) {
+        OF_PATHS.iter().any(has)
+    } else {
+        !(statement.controls() || statement.begins_with(&HARMLESS))
+            || has(&"set_config")
+            || has(&"pg_settings") && has(&"UPDATE")
+    }
 }
 
 /// The name of the statement that a text deallocates, where that is all it does.
@@ -439,6 +468,10 @@ mod tests {
         }
     }
 
+    fn effects(sql: &str) -> Effects {
+        Effects::of(sql.as_bytes(), Change::of(sql).as_ref())
+    }
+
     fn need(sql: &str) -> (SessionKind, Hold) {
         let need = Need::of(sql.as_bytes());
         (need.session, need.hold)
@@ -456,10 +489,10 @@ mod tests {
             "DO 'BEGIN END'",
             "whatever comes with another version",
         ] {
-            assert!(redefines(sql.as_bytes()), "{sql}");
+            assert!(effects(sql).redefines, "{sql}");
         }
         for sql in ["INSERT INTO t VALUES (1)", "BEGIN; select 1; COMMIT", "SET work_mem = 1", ""] {
-            assert!(!redefines(sql.as_bytes()), "{sql}");
+            assert!(!effects(sql).redefines, "{sql}");
         }
     }
 
@@ -546,9 +579,9 @@ mod tests {
             let copy = format!("{hides}COPY t FROM STDIN");
             assert_eq!(need(&copy), (SessionKind::Relaxed, Hold::Transaction), "{copy}");
             let writes = format!("{hides}DELETE FROM t");
-            assert!(!only_reads(writes.as_bytes()), "{writes}");
+            assert!(effects(&writes).writes, "{writes}");
             let drops = format!("{hides}DROP TABLE t");
-            assert!(redefines(drops.as_bytes()), "{drops}");
+            assert!(effects(&drops).redefines, "{drops}");
             let deallocates = format!("{hides}DEALLOCATE a");
             let alone = hides == "--\r";
             assert_eq!(deallocated(deallocates.as_bytes()).is_some(), alone, "{deallocates}");
@@ -593,7 +626,7 @@ mod tests {
         ] {
             assert_eq!(need(sql).0, SessionKind::Relaxed, "{sql}");
             assert!(need(sql).1 >= Hold::Transaction, "{sql}");
-            assert!(Need::opts_out(sql.as_bytes()), "{sql}");
+            assert!(effects(sql).opts_out, "{sql}");
         }
         for sql in [
             "SET synchronous_commit = off",
@@ -604,7 +637,8 @@ mod tests {
             "SELECT 1",
         ] {
             assert_eq!(need(sql).0, SessionKind::Synchronous, "{sql}");
-            assert!(!Need::opts_out(sql.as_bytes()), "{sql}");
+            // What follows its client is known to change it.
+            assert_eq!(effects(sql).opts_out, Change::of(sql).is_some(), "{sql}");
         }
     }
 
@@ -614,7 +648,7 @@ mod tests {
         for piece in ["/*;", "--;", ";", "$a", "'", "E'\\", "--\r"].iter().chain(&statement) {
             let text = piece.repeat(1024 * 1024 / piece.len());
             let text = text.as_bytes();
-            let _ = (Need::of(text), Need::opts_out(text), only_reads(text), redefines(text));
+            let _ = (Need::of(text), Effects::of(text, None));
             assert_eq!(deallocated(text), None, "{piece}");
         }
     }

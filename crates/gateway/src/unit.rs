@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::prepared::{OWN_PREFIX, Prepared, Registry, Told};
 use crate::settings::Change;
-use crate::statement::{commits_within, deallocated, forgets, may_call, only_reads, redefines};
+use crate::statement::{Effects, deallocated};
 use crate::{Hold, Need, Pin, SessionKind};
 
 /// Longest message of a client that is kept whole.
@@ -33,17 +33,6 @@ pub enum Part {
     CloseStatement,
 }
 
-impl Part {
-    /// Whether it may have its session forget prepared statements.
-    pub fn forgets(&self) -> bool {
-        match self {
-            Part::Plain(b'Q', message) => message.get(5..message.len() - 1).is_some_and(forgets),
-            Part::Bind { statement, .. } => statement.forgets,
-            _ => false,
-        }
-    }
-}
-
 /// A name as a client gave it, without its NUL.
 pub type Name = Vec<u8>;
 
@@ -56,6 +45,8 @@ pub struct Unit {
     pub need: Need,
     /// What it does to the settings of its session, if it does nothing else.
     pub change: Option<Change>,
+    /// What its statements do.
+    pub effects: Effects,
     /// How it ended.
     pub end: End,
     /// Bytes of its messages.
@@ -78,37 +69,6 @@ impl Unit {
                 [&b"COMMIT"[..], b"END"].iter().any(|of| sql.eq_ignore_ascii_case(of))
             })
             && self.statements().count() == 1
-    }
-
-    /// Whether one of its statements writes, as far as its keyword tells.
-    pub fn writes(&self) -> bool {
-        self.statements().any(|sql| !only_reads(sql))
-    }
-
-    /// Whether one of its statements may commit before it ends.
-    pub fn commits_within(&self) -> bool {
-        self.statements().any(commits_within)
-    }
-
-    /// Whether it may have its session wait for less, or for more, than it did.
-    pub fn opts_out(&self) -> bool {
-        let changes = |sql| std::str::from_utf8(sql).ok().and_then(Change::of);
-        self.statements()
-            .any(|sql| Need::opts_out(sql) || changes(sql).is_some_and(|change| change.opts_out()))
-    }
-
-    /// Whether one of its statements may take numbers of sequences.
-    pub fn may_call(&self) -> bool {
-        self.statements().any(may_call)
-    }
-
-    /// Whether one of its statements may change what others mean, as far as its keyword tells.
-    pub fn redefines(&self) -> bool {
-        self.parts.iter().any(|part| match part {
-            Part::Plain(b'Q', message) => message.get(5..message.len() - 1).is_some_and(redefines),
-            Part::Bind { statement, .. } => statement.redefines,
-            _ => false,
-        })
     }
 
     /// How many Parse and Bind messages are in it.
@@ -218,6 +178,7 @@ pub struct Gatherer {
     parts: Vec<Part>,
     need: Option<Need>,
     change: Option<Change>,
+    effects: Effects,
     /// Whether a statement was bound.
     binds: bool,
     /// Whether a Flush ended what a Sync has not.
@@ -237,12 +198,19 @@ const LARGE_OBJECTS: [u32; 13] =
 /// Bytes before a Sync that are kept: what is longer goes on before it is whole.
 const MOST_GATHERED: usize = 1024 * 1024;
 
+/// Bytes of a unit that shares its session: a copy is kept until it has answered.
+const MOST_SHARED: usize = 64 * 1024;
+
 /// A setting is changed in a way that is not followed: its session stays with its client.
 const UNTRACKED: Need = Need { session: SessionKind::Relaxed, hold: Hold::Pinned(Pin::Setting) };
 
 impl Gatherer {
     fn needs(&mut self, need: Need) {
         self.need = Some(self.need.map_or(need, |before| before.and(need)));
+    }
+
+    fn does(&mut self, effects: Effects) {
+        self.effects = self.effects.and(effects);
     }
 
     /// A statement is bound. What it does to the settings is followed only where the unit does
@@ -284,7 +252,9 @@ impl Gatherer {
                     return Ok(Some(self.finish(End::Query)));
                 }
                 self.ends_by_query(Need::of(sql))?;
-                self.bind(std::str::from_utf8(sql).ok().and_then(Change::of));
+                let change = std::str::from_utf8(sql).ok().and_then(Change::of);
+                self.does(Effects::of(sql, change.as_ref()));
+                self.bind(change);
                 self.plain(tag, body);
                 return Ok(Some(self.finish(End::Query)));
             }
@@ -298,6 +268,7 @@ impl Gatherer {
                     false => UNTRACKED,
                 };
                 self.ends_by_query(need)?;
+                self.does(Effects::UNKNOWN);
                 self.plain(tag, body);
                 return Ok(Some(self.finish(End::Query)));
             }
@@ -323,6 +294,7 @@ impl Gatherer {
                 let (name, rest) = text(rest)?;
                 match self.statement(statements, name) {
                     Some(statement) => {
+                        self.does(statement.effects);
                         self.bind(statement.change.clone());
                         self.parts.push(Part::Bind {
                             statement,
@@ -334,6 +306,7 @@ impl Gatherer {
                     // What SQL prepared, or nothing: the server knows.
                     None => {
                         self.bind(None);
+                        self.does(Effects::UNKNOWN);
                         let name = foreign(name);
                         self.plain(tag, &[portal, b"\0", &name, b"\0", rest].concat());
                     }
@@ -452,10 +425,14 @@ impl Gatherer {
         self.binds = false;
         self.flushed = end == End::Flush;
         self.executes &= self.flushed;
+        if self.bytes > MOST_SHARED {
+            self.needs(Need { session: SessionKind::Synchronous, hold: Hold::Transaction });
+        }
         Unit {
             parts: std::mem::take(&mut self.parts),
             need: self.need.take().unwrap_or(nothing),
             change: self.change.take(),
+            effects: std::mem::take(&mut self.effects),
             end,
             bytes: std::mem::take(&mut self.bytes),
         }

@@ -78,12 +78,16 @@ const LONGEST_STALL: Duration = Duration::from_secs(10);
 const SLOW: Duration = Duration::from_millis(5);
 /// How long what runs may keep those behind it before it is asked whether it waits for a lock.
 const LINE: Duration = Duration::from_millis(100);
+/// How often that time doubles from one question to the next about the same.
+const LINE_DOUBLES: u32 = 6;
 /// Connections beyond twice the limit of clients, so that who is too many can be told.
 const MOST_BEYOND: usize = 100;
 /// Newest minor version of protocol 3 that is spoken.
 const NEWEST_MINOR: u16 = 2;
 /// Longer than anything lasts.
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+/// What a client is told that does not read its answer, and so not this.
+const UNREAD_ANSWER: &str = "57P05";
 /// Longest that a client which is told to leave may take to read why.
 const LONGEST_GOODBYE: Duration = Duration::from_secs(10);
 /// How often the server's settings are looked at where no barrier that somebody waits for does.
@@ -1348,30 +1352,16 @@ impl Worker {
             return;
         }
         let runs =
-            |session: &&mut Session| session.ledger.front().is_some_and(|slot| slot.client == id);
-        let mut sessions = self.sessions.iter_mut().map(|(_, session)| session);
-        // A request that came before the statement hit nothing, and its client asks again.
-        let may = |session: &&mut Session| match session.cancelling {
-            Some(target) => target == id && session.cancel_sent,
-            None => true,
-        };
-        let Some(session) = sessions.find(runs) else {
-            // It waits behind another's on the same session, and is cancelled when it runs.
+            |session: &&Session| session.ledger.front().is_some_and(|slot| slot.client == id);
+        let mut sessions = self.sessions.iter().map(|(_, session)| session);
+        let Some(session) = sessions.find(runs).filter(|session| session.may_cancel(id)) else {
+            // It waits behind another's on the same session, or that is being cancelled: it is
+            // cancelled when it runs and the other cancel is over.
             if let Some(client) = self.client(id) {
                 client.cancels = true;
             }
             return;
         };
-        if session.cancelling == Some(ClientId::NOBODY) {
-            // It is not run once more.
-            if let Some(client) = self.client(id) {
-                client.cancels = true;
-            }
-            return;
-        }
-        if !may(&session) {
-            return;
-        }
         // What is behind it may be hit in its place, and is sent once more then.
         let harmless = |slot: &Slot| slot.client == id || slot.again.is_some();
         if !session.ledger.iter().all(harmless) {
@@ -1431,7 +1421,9 @@ impl Worker {
             let upstream = &mut self.upstreams[of.upstream];
             let level = client.settings.level(of.level);
             if upstream.life.as_ref().is_some_and(Life::is_standby)
-                || client.owned.is_none() && upstream.is_lone(id, need, level) && !unit.opts_out()
+                || client.owned.is_none()
+                    && upstream.is_lone(id, need, level)
+                    && !unit.effects.opts_out
             {
                 need.session = SessionKind::Synchronous;
             }
@@ -1538,7 +1530,8 @@ impl Worker {
             && session.status == b'I'
             && !session.is_open()
             && client.pinned.is_none();
-        let opts_out = !session.opted_out && session.owner.is_some() && !follows && unit.opts_out();
+        let opts_out =
+            !session.opted_out && session.owner.is_some() && !follows && unit.effects.opts_out;
         session.opted_out |= opts_out;
         let level = level_of(session, Some(client), pool);
         let opts_in = opts_out && session.kind == SessionKind::Relaxed;
@@ -1582,8 +1575,8 @@ impl Worker {
         {
             session.ask_whether_written();
         }
-        session.writes |= unit.writes();
-        session.own_sequences |= session.owner.is_some() && unit.may_call();
+        session.writes |= unit.effects.writes;
+        session.own_sequences |= session.owner.is_some() && unit.effects.may_call;
         session.send(id, unit, covers, self.shared.redefined.load(Ordering::Relaxed));
         self.to_send.push(place);
         self.watch_line(place);
@@ -1598,7 +1591,8 @@ impl Worker {
             && !std::mem::replace(&mut session.watched, true)
         {
             let SessionId { place, serial } = session.id;
-            self.timers.push(Reverse((self.now + LINE, Timer::Line { place, serial })));
+            let at = look_due(session.front).max(self.now);
+            self.timers.push(Reverse((at, Timer::Line { place, serial })));
         }
     }
 
@@ -1608,7 +1602,7 @@ impl Worker {
         let slot = session.ledger.front()?;
         let part_told = self.clients.get(slot.client.place).is_some_and(|client| client.part_told);
         let may = session.ledger.len() > 1
-            && session.cancelling.is_none()
+            && session.may_cancel(ClientId::NOBODY)
             && !part_told
             && session.ledger.iter().all(|slot| slot.again.is_some());
         may.then_some(slot)
@@ -1616,20 +1610,22 @@ impl Worker {
 
     /// Asks whether what others stand behind waits for a lock, where it takes long.
     fn look_at_line(&mut self, id: SessionId) {
+        let front = self.in_the_way(id).map(|slot| slot.client);
         let Some(session) = self.sessions.get_mut(id.place).filter(|of| of.id == id) else {
             return;
         };
+        let is_due = look_due(session.front) <= self.now;
         session.watched = false;
-        let (pool, process) = (session.pool, session.process);
-        match self.in_the_way(id).map(|slot| (slot.client, slot.since)) {
-            Some((client, since)) if since + LINE <= self.now => {
-                if let Some(session) = self.sessions.get_mut(id.place) {
-                    session.watched = true;
-                }
+        // Less and less often: a statement may well take its time.
+        session.front.1 += u32::from(is_due);
+        match front.filter(|_| is_due) {
+            Some(client) => {
+                session.watched = true;
+                let (pool, process) = (session.pool, session.process);
                 let upstream = self.pools[pool].upstream;
                 self.dial(upstream, Purpose::Waits(id, client, process));
             }
-            _ => self.watch_line(id.place),
+            None => self.watch_line(id.place),
         }
     }
 
@@ -1898,8 +1894,11 @@ impl Worker {
                     // What was sent before the request may still be hit by it; one of which it is
                     // not known whether it arrived may hit what comes later.
                     session.cancel_sent = true;
-                    session.retires |= result.is_err();
+                    if result.is_err() {
+                        self.retire_session(id.place);
+                    }
                     self.end_cancel(id.place);
+                    self.cancel_again(id.place);
                 }
             }
             (Purpose::Strays(asked), result) => {
@@ -2473,10 +2472,27 @@ impl Worker {
         if session.retires && session.is_idle() && !self.lost.contains(&place) {
             self.lost.push(place);
         }
-        let next = session.ledger.front().map(|slot| slot.client);
-        if let Some(next) = next.filter(|next| self.client(*next).is_some_and(|of| of.cancels)) {
-            self.cancel_statement(next);
+        self.cancel_front(place);
+    }
+
+    /// Cancels what a session runs, where its client has asked for that and nothing was sent yet.
+    fn cancel_front(&mut self, place: usize) {
+        let Some(session) = self.sessions.get(place) else { return };
+        let Some(front) = session.ledger.front().map(|slot| slot.client) else { return };
+        if session.cancelling != Some(front) && self.client(front).is_some_and(|of| of.cancels) {
+            self.cancel_statement(front);
         }
+    }
+
+    /// A cancel was sent. Its client may have asked for another meanwhile, of what came next.
+    fn cancel_again(&mut self, place: usize) {
+        let Some(session) = self.sessions.get(place) else { return };
+        let Some(front) = session.ledger.front().map(|slot| slot.client) else { return };
+        let own = session.cancelling == Some(front);
+        if own && self.client(front).is_some_and(|of| std::mem::take(&mut of.cancels)) {
+            return self.cancel_statement(front);
+        }
+        self.cancel_front(place);
     }
 
     fn settle_unit(&mut self, place: usize, slot: Slot, status: u8) {
@@ -2614,13 +2630,21 @@ impl Worker {
         };
         client.in_flight = client.in_flight.saturating_sub(1);
         if client.part_told || client.cancels {
-            let what = "canceling statement due to user request";
-            let refusal = Refusal { severity: "ERROR", ..Refusal::fatal("57014", what) };
+            let refusal = match client.cancels {
+                true => Refusal::fatal("57014", "canceling statement due to user request"),
+                // Drivers run again what fails so.
+                false => Refusal::fatal("40001", "canceled to let others go on; run it once more"),
+            };
             if !client.part_told {
                 client.answers.drop_unheld();
+                for part in slot.again.iter().flat_map(|unit| &unit.parts) {
+                    if let Part::Parse(statement, name) = part {
+                        client.statements.forget(name, statement);
+                    }
+                }
             }
             (client.part_told, client.cancels) = (false, false);
-            messages::error(client.answers.buffer(), &refusal);
+            messages::error(client.answers.buffer(), &Refusal { severity: "ERROR", ..refusal });
             messages::ready_for_query(client.answers.buffer(), b'I');
             let until = self.told(place, id);
             self.hold(id, until, false);
@@ -3076,7 +3100,7 @@ impl Worker {
             Limit::Stall => {
                 self.dismiss(
                     id,
-                    "57P05",
+                    UNREAD_ANSWER,
                     "an answer that it does not read, which keeps others from theirs",
                 );
             }
@@ -3101,7 +3125,7 @@ impl Worker {
         client.queue.clear();
         // What the server runs it may still commit: no code is told that drivers take for the
         // proof of a rollback.
-        let (code, rest) = match client.in_flight > 0 {
+        let (code, rest) = match client.in_flight > 0 && code != UNREAD_ANSWER {
             true => ("08006", "; whether what ran was committed is not known"),
             false => (code, ""),
         };
@@ -3144,12 +3168,20 @@ impl Worker {
     }
 }
 
+/// When the server is asked whether what is in front of a ledger waits for a lock, since when it
+/// is there and how often that was asked.
+fn look_due((since, asked): (Instant, u32)) -> Instant {
+    let doubled = asked.min(LINE_DOUBLES);
+    since + LINE * ((2 << doubled) - 1 + ((asked - doubled) << LINE_DOUBLES))
+}
+
 /// How durable a commit on a session has to be before its client is told. Where the client may
-/// have changed that for a session which waits for nothing by itself, it is what its role has:
-/// `RESET` there gives what the session began with, and whoever asks for more has the server wait.
+/// have changed that for a session which waits for nothing by itself, it is no less than its role
+/// has: `RESET` there gives what the session began with.
 fn level_of(session: &Session, client: Option<&Client>, pool: &Pool) -> Option<Level> {
     let asks = session.kind == SessionKind::Relaxed && session.opted_out;
-    client.filter(|_| !asks).map_or(pool.level, |client| client.settings.level(pool.level))
+    let own = client.map_or(pool.level, |client| client.settings.level(pool.level));
+    if asks { own.max(pool.level) } else { own }
 }
 
 /// What a client's time is limited for.
@@ -3306,6 +3338,14 @@ mod tests {
 
     const FLUSHED: &[u8] = b"2\0\0\0\x04D\0\0\0\x17\0\x02\0\0\0\x01f\0\0\0\x0817000000\
                              C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
+
+    #[test]
+    fn the_same_front_is_asked_about_less_and_less_often() {
+        let since = Instant::now();
+        let due = |asked| (look_due((since, asked)) - since).as_millis() / LINE.as_millis();
+        let dues: Vec<u128> = (0..9).map(due).collect();
+        assert_eq!(dues, [1, 3, 7, 15, 31, 63, 127, 191, 255]);
+    }
 
     #[test]
     fn a_barrier_that_waits_for_nobody_any_more_proves_nothing() {

@@ -1,6 +1,7 @@
 //! The gateway as a service: sockets that are handed down, and what a service manager is told.
 
 use std::fs::File;
+use std::io::Write;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
@@ -193,4 +194,47 @@ fn a_gateway_that_is_ending_says_so_to_the_next() {
     place.run(&args).code(1).refuses(&["it is ending: start this one when it has ended"]);
     client.query("COMMIT").unwrap();
     finish(first).code(0);
+}
+
+#[test]
+fn a_gateway_stays_until_what_its_last_client_left_running_has_ended() {
+    let (place, host) = (Place::new(), Host::new());
+    host.execute("postgres", "CREATE TABLE ledger (a bigint)");
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let start = |log: &str| {
+        let server = host.superuser("postgres");
+        let listen = free.to_string();
+        let mut command = place.command(&["gateway", "--server", &server, "--listen", &listen]);
+        command.arg("--handover").arg(place.path("handover"));
+        let child = command.stderr(File::create(place.path(log)).unwrap()).spawn().unwrap();
+        until_said(&place.path(log), "before the server at");
+        child
+    };
+    let mut first = start("first.log");
+    let mut client = connected(free.port());
+    client.query("CREATE TEMP TABLE own ()").unwrap();
+    let second = start("second.log");
+    until_said(&place.path("second.log"), "taken over");
+    let (mut stream, _) = client.into_nonblocking().unwrap();
+    let sql = b"INSERT INTO ledger SELECT 1 FROM pg_sleep(3)\0";
+    let query = [&b"Q"[..], &(sql.len() as u32 + 4).to_be_bytes(), sql].concat();
+    assert_eq!(stream.write(&query).unwrap(), query.len());
+    let sleeps = || {
+        let count = "SELECT count(*)::text FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+        host.ask("postgres", count) == "1"
+    };
+    until("it runs", sleeps);
+    drop(stream);
+    loop {
+        // As long as it runs it may yet commit, and the next gateway knows nothing of it.
+        let is_gone = first.try_wait().unwrap().is_some();
+        if !sleeps() {
+            break;
+        }
+        assert!(!is_gone, "it has ended before what it left");
+    }
+    finish(first).code(0);
+    assert_eq!(host.ask("postgres", "SELECT count(*)::text FROM ledger"), "1");
+    signal(second.id(), libc::SIGTERM);
+    finish(second).code(0);
 }

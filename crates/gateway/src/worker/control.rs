@@ -9,7 +9,7 @@ use crate::dial::place as place_of;
 use crate::messages::Refusal;
 use crate::report::{ClientReport, PoolReport, Report, ServerReport, SessionReport};
 use crate::session::Session;
-use crate::{ClientId, Exposures, Options, Pin};
+use crate::{ClientId, Exposures, Level, Options, Pin};
 
 use super::{Timer, Worker};
 
@@ -365,7 +365,7 @@ impl Worker {
                 of.server = database.server.clone();
             }
         }
-        let mut moved = vec![false; self.pools.len()];
+        let (mut moved, now) = (vec![false; self.pools.len()], Instant::now());
         for (pool, moved) in self.pools.iter_mut().zip(&mut moved) {
             if let Some(database) = options.database(&pool.key.database)
                 && self.upstreams[pool.upstream].server.is_same(&database.server)
@@ -373,12 +373,21 @@ impl Worker {
                 pool.pooling = options.pooling_of(database, &pool.key.user);
                 // Sessions that logged in otherwise are another database, or have other rights.
                 *moved = !pool.database.logs_in_as(database);
-                pool.moved = moved.then_some(Instant::now()).or(pool.moved);
+                if *moved {
+                    // How it commits there is not known yet.
+                    (pool.moved, pool.relearns) = (Some(now), Some(now));
+                    pool.level = Some(Level::RemoteApply);
+                }
                 pool.database = database.clone();
             }
         }
         self.retire_sessions(|pool| moved[pool]);
         self.options = options;
+        for pool in (0..self.pools.len()).filter(|pool| moved[*pool]) {
+            if self.pools[pool].welcome.is_some() {
+                self.learn_level(pool);
+            }
+        }
         self.note_limits();
         // Limits may end now who is there already.
         let clients: Vec<ClientId> = self.clients.iter().map(|(_, client)| client.id).collect();

@@ -576,3 +576,19 @@ async fn what_a_session_forgets_is_prepared_again_and_what_comes_with_it_is_kept
     });
     assert_eq!(told.await.expect("each is answered"), ["\"$user\", public"]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_only_the_gateway_knows_comes_in_its_place_before_a_long_row() {
+    let testbed = Testbed::new(&[], |_| {});
+    tokio::task::block_in_place(|| {
+        let mut client = Client::connect(testbed.port(), 1);
+        client.message(b'P', b"\0SELECT repeat('x', 1000000)\0\0\0");
+        client.message(b'B', b"\0\0\0\0\0\0\0\0");
+        client.message(b'C', b"Snobody\0");
+        client.message(b'E', b"\0\0\0\0\0");
+        client.sync();
+        client.send();
+        let tags: Vec<u8> = (0..6).map(|_| client.receive().0).collect();
+        assert_eq!(String::from_utf8_lossy(&tags), "123DCZ");
+    });
+}

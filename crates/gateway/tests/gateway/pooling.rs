@@ -248,6 +248,9 @@ async fn sessions_follow_their_database_when_it_is_another_after_a_reload() {
     assert_eq!(value(&client, write).await, "moved");
 }
 
+const UPDATE: &str = "UPDATE r SET n = n + 1";
+const INSERT: &str = "INSERT INTO log VALUES (1)";
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_statement_that_waits_for_a_lock_makes_way_for_those_behind_it() {
     let testbed = Testbed::new(&[], |options| (options.pooling.size, options.workers) = (8, 1));
@@ -258,21 +261,23 @@ async fn a_statement_that_waits_for_a_lock_makes_way_for_those_behind_it() {
         .unwrap();
     for number in 1..=5 {
         holder.batch_execute("BEGIN; UPDATE r SET n = n + 1").await.unwrap();
-        let (mut waiting, mut behind) = tokio::task::block_in_place(|| {
-            let port = testbed.port();
-            (pipelines::Client::connect(port, 1), pipelines::Client::connect(port, 2))
-        });
-        waiting.query("UPDATE r SET n = n + 1");
-        behind.query("INSERT INTO log VALUES (1)");
         tokio::task::block_in_place(|| {
-            waiting.send();
-            behind.send();
+            let mut clients: Vec<_> =
+                (1..=3).map(|of| pipelines::Client::connect(testbed.port(), of)).collect();
+            for (client, sql) in clients.iter_mut().zip([UPDATE, UPDATE, INSERT]) {
+                client.query(sql);
+            }
+            clients.iter_mut().for_each(pipelines::Client::send);
             // Whoever holds the lock gives it back only after this.
-            assert_eq!(behind.answer().commands, ["INSERT 0 1"]);
+            assert_eq!(clients[2].answer().commands, ["INSERT 0 1"]);
+            tokio::runtime::Handle::current()
+                .block_on(holder.batch_execute("COMMIT"))
+                .expect("committed");
+            for client in &mut clients[..2] {
+                assert_eq!(client.answer().commands, ["UPDATE 1"]);
+            }
         });
-        holder.batch_execute("COMMIT").await.unwrap();
-        tokio::task::block_in_place(|| assert_eq!(waiting.answer().commands, ["UPDATE 1"]));
-        assert_eq!(value(&holder, "SELECT n FROM r").await, (2 * number).to_string());
+        assert_eq!(value(&holder, "SELECT n FROM r").await, (3 * number).to_string());
     }
 }
 

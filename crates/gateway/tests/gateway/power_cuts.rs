@@ -204,7 +204,7 @@ fn opt_out(client: &mut pipelines::Client, sql: &str, number: i64) {
     query_until(client, "COMMIT", b'Z', "I");
 }
 
-const WAYS: [(&str, Commits); 23] = [
+const WAYS: [(&str, Commits); 24] = [
     ("a COMMIT AND CHAIN", |client, number| {
         begin_and_insert(client, number);
         query_until(client, "COMMIT AND CHAIN", b'Z', "T");
@@ -314,6 +314,11 @@ const WAYS: [(&str, Commits); 23] = [
         query_until(client, "RESET synchronous_commit", b'Z', "I");
         query_until(client, &format!("{INSERT} ({number})"), b'Z', "I");
     }),
+    ("who asks to wait again beside a comment", |client, number| {
+        query_until(client, "SET synchronous_commit = off", b'Z', "I");
+        query_until(client, "RESET ALL -- back to defaults", b'Z', "I");
+        query_until(client, &format!("{INSERT} ({number})"), b'Z', "I");
+    }),
     ("who asks to wait again in a block", |client, number| {
         query_until(client, "SET synchronous_commit = off", b'Z', "I");
         begin_and_insert(client, number);
@@ -369,10 +374,45 @@ const WAYS: [(&str, Commits); 23] = [
     }),
 ];
 
+/// Where the server asks nobody to wait.
+const WAYS_TO_ASK: [(&str, Commits); 3] = [
+    ("who asks to wait and names the setting in what it writes", |client, number| {
+        query_until(client, "SET synchronous_commit = on", b'Z', "I");
+        let insert = format!("{INSERT} ({number} + 0 * length('synchronous_commit'))");
+        query_until(client, &insert, b'Z', "I");
+    }),
+    ("who asks to wait and sets something else in a block", |client, number| {
+        query_until(client, "SET synchronous_commit = on", b'Z', "I");
+        query_until(client, "BEGIN", b'Z', "T");
+        query_until(client, "SELECT set_config('app.tenant', '7', true)", b'Z', "T");
+        query_until(client, &format!("{INSERT} ({number})"), b'Z', "T");
+        query_until(client, "COMMIT", b'Z', "I");
+    }),
+    ("a lone writer that may wait no more", |client, number| {
+        query_until(client, "SET synchronous_commit = on", b'Z', "I");
+        for _ in 0..12 {
+            query_until(client, "INSERT INTO t VALUES (-1)", b'Z', "I");
+        }
+        begin_and_insert(client, number);
+        query_until(client, "SELECT 1; RESET ALL", b'Z', "T");
+        query_until(client, "COMMIT", b'Z', "I");
+    }),
+];
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_way_something_is_committed_it_is_told_when_it_is_durable() {
+    each_is_durable(&[], &WAYS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_asks_to_wait_where_others_do_not_is_told_when_it_is_durable() {
+    each_is_durable(&[("synchronous_commit", "off")], &WAYS_TO_ASK).await;
+}
+
+async fn each_is_durable(settings: &[(&str, &str)], ways: &[(&str, Commits)]) {
     let base = tempfile::tempdir_in("/var/tmp").expect("temp dir");
-    let cluster = Cluster::create(spec(base.path(), &[("wal_writer_delay", "10s")])).expect("made");
+    let settings = [settings, &[("wal_writer_delay", "10s")]].concat();
+    let cluster = Cluster::create(spec(base.path(), &settings)).expect("made");
     let mut server = cluster.start_watched().expect("started");
     let socket = server.socket_dir().to_owned();
     let direct = connected(&socket.display().to_string(), server.port()).await;
@@ -393,7 +433,7 @@ async fn whatever_way_something_is_committed_it_is_told_when_it_is_durable() {
         .await
         .unwrap();
     drop(direct);
-    for (number, (what, commits)) in (0..).zip(WAYS) {
+    for (number, (what, commits)) in (0..).zip(ways) {
         let socket = server.socket_dir().to_owned();
         let to = ConnectOptions::new(Host::Unix(socket), server.port(), "postgres", "postgres");
         let mut options = Options::new(to);

@@ -4,13 +4,13 @@
 \set number random(:masters + 1, 3 * :masters)
 \uuid referential_id :number
 -- What a document refers to follows from its number, as in the data, unless this post changes it.
-\set changed case when random(1, 100) <= :references_kept then 0 else random(1, 1000000) end
+\set changed {{text changed}}
 \set kind (:number - 1) % 10
-\set lowest case when :kind = 6 then 1 when :kind = 7 then 2 when :kind = 8 then 5 when :kind = 9 then 10 else 0 end
-\set highest case when :kind = 5 then 1 when :kind = 6 then 2 when :kind = 7 then 5 when :kind = 8 then 10 when :kind = 9 then 50 else 0 end
+\set lowest {{text lowest_reference}}
+\set highest {{text highest_reference}}
 \set before (:lowest * :references_each + 4) / 5
 \set count (:highest * :references_each + 4) / 5 - :before
-\set first case when random(1, 1000) <= :failures then 1000000000000 else (hash((:number - 1) / 10 + :changed, 0) & 1048575) % (:masters - 10 * greatest(:references_each, 1)) + :before + 1 end
+\set first case when random(1, 1000) <= :failures then 1000000000000 else {{text first_target}} end
 \uuids targets :count :first..
 \set type {{text type}}
 \text body {{text document}}

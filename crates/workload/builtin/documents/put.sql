@@ -2,14 +2,14 @@
 -- nothing is written.
 \set masters 5000 * :scale
 \set number random(1, :masters)
--- What it refers to is as in post.sql.
-\set changed case when random(1, 100) <= :references_kept then 0 else random(1, 1000000) end
+-- What it refers to follows from its number, as in the data, unless this put changes it.
+\set changed {{text changed}}
 \set kind (:number - 1) % 10
-\set lowest case when :kind = 6 then 1 when :kind = 7 then 2 when :kind = 8 then 5 when :kind = 9 then 10 else 0 end
-\set highest case when :kind = 5 then 1 when :kind = 6 then 2 when :kind = 7 then 5 when :kind = 8 then 10 when :kind = 9 then 50 else 0 end
+\set lowest {{text lowest_reference}}
+\set highest {{text highest_reference}}
 \set before (:lowest * :references_each + 4) / 5
 \set count (:highest * :references_each + 4) / 5 - :before
-\set first (hash((:number - 1) / 10 + :changed, 0) & 1048575) % (:masters - 10 * greatest(:references_each, 1)) + :before + 1
+\set first {{text first_target}}
 \uuids targets :count :first..
 \set stale case when random(1, 1000) <= :conflicts then 1 else 0 end
 \if :identity = 'v7'
