@@ -66,8 +66,12 @@ const GENERATORS: [&str; 20] = [
 /// Programs that are known to pool connections.
 const POOLERS: [&str; 7] =
     ["pgbouncer", "odyssey", "pgcat", "pgdog", "pgpool", "pgagroal", "supavisor"];
-/// The program that is a pooler when its first argument is the other.
+/// The program that is a pooler when its command is the other.
 const GATEWAY: (&str, &str) = ("walwright", "gateway");
+/// The program that is an application when these are its commands.
+const DOCUMENTS: (&str, [&str; 2]) = ("walwright", ["documents", "serve"]);
+/// Options of that program that may stand before its command with a value behind them.
+const WITH_VALUES: [&str; 2] = ["--lab", "--color"];
 /// Programs that connect to a server to look after it or to look at it. They are no
 /// application of the load, and are noise where they take processors.
 const KEEPERS: [&str; 14] = [
@@ -109,6 +113,9 @@ impl Part {
     /// The stored name of the group that a command of this part is summed in.
     pub(crate) fn group(self, name: &str) -> String {
         match self {
+            Part::Application if name == DOCUMENTS.0 => {
+                format!("application: {} {}", DOCUMENTS.0, DOCUMENTS.1[0])
+            }
             Part::Application => format!("application: {name}"),
             Part::Generator => format!("load generator: {name}"),
             Part::Pooler if name == GATEWAY.0 => format!("pooler: {} {}", GATEWAY.0, GATEWAY.1),
@@ -155,7 +162,9 @@ impl Casting {
             return *known;
         }
         let line = title(pid).unwrap_or_default();
-        let keeps = || KEEPERS.iter().any(|name| is_called(name, &stat.comm, &line));
+        let keeps = || {
+            KEEPERS.iter().any(|name| is_called(name, &stat.comm, &line)) && !is_documents(&line)
+        };
         let found = self
             .find(pid, &stat.comm, &line, parents)
             .or_else(|| (connected && !keeps()).then_some(Part::Application));
@@ -236,11 +245,25 @@ fn is_called(name: &str, comm: &str, line: &str) -> bool {
 
 /// Whether a command line starts walwright's gateway, and not what looks at one or checks one.
 pub(super) fn is_gateway(line: &str) -> bool {
+    let mut words = commands(line, GATEWAY.0);
+    words.next() == Some(GATEWAY.1) && words.next().is_some_and(|word| word.starts_with('-'))
+}
+
+/// Whether a command line starts the document service, whose sessions are an application's.
+fn is_documents(line: &str) -> bool {
+    commands(line, DOCUMENTS.0).take(2).eq(DOCUMENTS.1)
+}
+
+/// The words of a command line of a program from its command on; none of another program.
+fn commands<'l>(line: &'l str, program: &'l str) -> impl Iterator<Item = &'l str> {
     let mut words = line.split(' ').filter(|word| !word.is_empty());
-    let program = words.next().map(file);
-    program == Some(GATEWAY.0)
-        && words.next() == Some(GATEWAY.1)
-        && words.next().is_some_and(|word| word.starts_with('-'))
+    let is_it = words.next().map(file) == Some(program);
+    let mut value = false;
+    let words = words.skip_while(move |word| {
+        let is_value = std::mem::replace(&mut value, WITH_VALUES.contains(word));
+        is_value || word.starts_with('-')
+    });
+    words.filter(move |_| is_it)
 }
 
 /// A path's last part.
@@ -305,7 +328,9 @@ mod tests {
         assert_eq!(Part::Pooler.group("walwright"), "pooler: walwright gateway");
         let top = recognising.find(50, "walwright", "walwright gateway top x", &parents);
         assert_eq!(top, None);
-        assert_eq!(recognising.find(50, "walwright", "walwright run -c 4", &parents), None);
+        for other in ["walwright run -c 4", "walwright --lab gateway run -c 4"] {
+            assert_eq!(recognising.find(50, "walwright", other, &parents), None, "{other}");
+        }
         assert_eq!(find(&recognising, "backup"), None);
         assert_eq!(find(&casting(LoadParts::default()), "pgbench"), None);
     }
@@ -330,6 +355,23 @@ mod tests {
         assert_eq!(part("pg_dump", 2, true), None);
         assert_eq!(part("pgbench", 3, true), Some(Part::Generator));
         assert_eq!(part("pgbouncer", 4, true), Some(Part::Pooler));
+    }
+
+    #[test]
+    fn the_document_service_is_an_application() {
+        for line in [
+            "/usr/bin/walwright documents serve --dsn x",
+            "walwright --lab /a/b --quiet documents serve",
+            "walwright --color never --lab=c documents serve",
+        ] {
+            assert!(is_documents(line), "{line}");
+        }
+        for line in ["walwright documents model", "walwright serve", "vim documents serve", ""] {
+            assert!(!is_documents(line), "{line}");
+        }
+        assert!(is_gateway("/a/walwright --lab x gateway --server y"));
+        assert!(!is_gateway("walwright --lab x gateway top --server y"));
+        assert_eq!(Part::Application.group("walwright"), "application: walwright documents");
     }
 
     #[test]
