@@ -233,7 +233,11 @@ fn small_pool(reading: &Reading, wait: f64, latency: f64) -> Option<Finding> {
                     .per(reading.per()),
             ])
             .costs(reading.impact(time.clone()))
-            .gains(reading.gain(&Relief::of_outside(time)))
+            .gains(reading.gain(&Relief::of_outside(time).at_least(0.0)))
+            .blind_to(
+                "How long sessions wait for each other's locks and pages once there are more of \
+                 them: few work at once now.",
+            )
             .advise(Action::client(
                 "Give the pool more sessions, as many as keep the processors busy: two to four for \
                  each to begin with. Whatever shortens a request's time on the server shortens the \
