@@ -94,6 +94,8 @@ pub struct Slot {
     pub looks: bool,
     /// Commands that have completed.
     completed: usize,
+    /// Whether a command has completed or there was none, or a function has returned.
+    done: bool,
     /// Whether something may have been committed, although the unit goes on.
     pub committed: bool,
     /// Whether one of its statements may commit before it ends.
@@ -129,6 +131,7 @@ impl Slot {
             asks: false,
             looks: false,
             completed: 0,
+            done: false,
             committed: false,
             commits_within: false,
             left_block: false,
@@ -788,6 +791,9 @@ impl Session {
                 && (slot.simple || matches!(slot.expects.make_contiguous(), [Expect::Execute]));
             events.push(Event::Forgotten(client, forgotten, alone));
         }
+        // The last is FunctionCallResponse.
+        slot.done |=
+            matches!(tag, backend::COMMAND_COMPLETE | backend::EMPTY_QUERY_RESPONSE | b'V');
         if tag == backend::COMMAND_COMPLETE {
             // Only where that is all: what comes before it may have committed.
             slot.completed += 1;
@@ -802,9 +808,14 @@ impl Session {
                 self.status = status;
                 // It failed before it read past the Sync.
                 let is_synced = slot.synced || slot.failed && slot.read_past;
-                if !is_synced || !slot.failed && !slot.expects.is_empty() {
+                // One that nobody waited for ends no Query.
+                let is_done = slot.failed || slot.done || !slot.simple;
+                if !is_synced || !is_done || !slot.failed && !slot.expects.is_empty() {
                     return Err(Mismatch(tag));
                 }
+                // A COPY failed with two Syncs sent: whether it had read past the first is not
+                // known, and so whether another of these comes.
+                self.retires |= slot.failed && slot.read_past && slot.synced;
                 if !slot.struck && !slot.looks {
                     answer(events, client, range);
                 }

@@ -2218,6 +2218,11 @@ impl Worker {
         session.out.clear();
         session.out.shrink_to(BUFFER);
         session.out_sent = 0;
+        // What TLS has taken is not sent yet.
+        match session.stream.flush() {
+            Err(error) if error.kind() != ErrorKind::WouldBlock => self.lost.push(place),
+            _ => {}
+        }
     }
 
     /// The same for what a server has sent.
@@ -2265,7 +2270,9 @@ impl Worker {
                 return self.lost.push(place);
             }
             self.serve_waiting(pool, kind);
-            if count < buffer.len() && !closed {
+            // What TLS has read ahead no event announces.
+            let ahead = self.sessions.get(place).is_some_and(|of| of.stream.reads_ahead());
+            if count < buffer.len() && !closed && !ahead {
                 return;
             }
         }
@@ -2288,8 +2295,10 @@ impl Worker {
     /// Whether a session is not read until the client whose answer comes has read what it has.
     fn is_stalled(&mut self, place: usize) -> bool {
         let now = self.now;
-        let front = self.sessions.get(place).and_then(|session| session.ledger.front());
-        let Some(id) = front.map(|slot| slot.client) else { return false };
+        let Some(session) = self.sessions.get(place) else { return false };
+        // Its owner is told of notifications while nothing of it runs.
+        let front = session.ledger.front().map(|slot| slot.client).or(session.owner);
+        let Some(id) = front else { return false };
         let Some(client) = self.listener(id) else { return false };
         if client.answers.len() <= MOST_UNREAD {
             return false;
@@ -2557,7 +2566,8 @@ impl Worker {
         let until = match until {
             Some(until) => until,
             None if sets => Until::AT_ONCE,
-            None if ended => self.told(place, id),
+            // The COMMIT of a chain confirms what was read before it, as any COMMIT does.
+            None if ended || slot.committed => self.told(place, id),
             None => {
                 self.hold_within(place, id);
                 Until::AT_ONCE
@@ -2788,7 +2798,7 @@ impl Worker {
         flusher.sent = self.now;
         // One barrier is out at a time: a socket that cannot take these bytes is lost.
         match flusher.stream.write(&self.barrier_message) {
-            Ok(count) if count == self.barrier_message.len() => {}
+            Ok(count) if count == self.barrier_message.len() && !flusher.stream.has_unsent() => {}
             _ => self.end_life(upstream),
         }
     }

@@ -1,14 +1,16 @@
 //! A server, a gateway before it, and ways to both.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rcgen::{CertificateParams, KeyPair};
 use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls};
 use walwright_gateway::{Authentication, Gateway, Listen, Options};
 use walwright_server::{Cluster, ClusterSpec, Installs, Major, Places, RunningCluster, TcpAccess};
-use walwright_wire::{ConnectOptions, Host, Secret};
+use walwright_wire::{ConnectOptions, Host, Secret, SslMode};
 
 /// The superuser's password of servers on TCP.
 pub const PASSWORD: &str = "it's a: s%cret\\";
@@ -56,6 +58,22 @@ impl Testbed {
         })
     }
 
+    /// The gateway reaches the server by TCP with TLS.
+    pub fn over_tls(adjust: impl FnOnce(&mut Options)) -> Testbed {
+        let settings = [("ssl", "on"), ("ssl_cert_file", "own.crt"), ("ssl_key_file", "own.key")];
+        let access = TcpAccess { port: None, password: Secret::new(PASSWORD) };
+        Testbed::start(&settings, Some(access), None, |server| {
+            let host = Host::Tcp("127.0.0.1".to_owned());
+            let mut to = ConnectOptions::new(host, server.port(), "postgres", "postgres");
+            to.password = Some(Secret::new(PASSWORD));
+            to.tls.mode = SslMode::Require;
+            let mut options = Options::new(to);
+            options.authentication = Authentication::Trust;
+            adjust(&mut options);
+            options
+        })
+    }
+
     fn start(
         settings: &[(&str, &str)],
         tcp: Option<TcpAccess>,
@@ -65,7 +83,11 @@ impl Testbed {
         let base = tempfile::tempdir_in("/var/tmp").expect("temp dir");
         let mut spec = spec(base.path(), settings);
         spec.tcp = tcp;
-        let server = Cluster::create(spec).expect("made").start().expect("started");
+        let cluster = Cluster::create(spec).expect("made");
+        if settings.contains(&("ssl", "on")) {
+            certify(&cluster);
+        }
+        let server = cluster.start().expect("started");
         let mut options = options(&server);
         options.listen = vec![Listen::Tcp(([127, 0, 0, 1], 0).into())];
         options.listen.extend(listen);
@@ -91,6 +113,19 @@ impl Testbed {
     /// A client of the server itself.
     pub async fn direct(&self) -> Client {
         connected(&self.server.socket_dir().display().to_string(), self.server.port()).await
+    }
+}
+
+/// Gives a server a certificate.
+fn certify(cluster: &Cluster) {
+    let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("params");
+    let key = KeyPair::generate().expect("key");
+    let own = params.self_signed(&key).expect("signed");
+    for (name, text) in [("own.crt", own.pem()), ("own.key", key.serialize_pem())] {
+        let path = cluster.data_dir().join(name);
+        std::fs::write(&path, text).expect("written");
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).expect("private");
+        cluster.user().own(&path).expect("the server's");
     }
 }
 

@@ -1,8 +1,10 @@
-//! TLS towards clients.
+//! TLS towards clients and towards servers.
 
+use std::io::Cursor;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use futures_util::SinkExt;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use walwright_gateway::{Authentication, Tls, Users};
 use walwright_wire::{
@@ -89,4 +91,34 @@ fn each_database_has_its_own_way_to_the_server() {
     assert!(ask("postgres").is_ok());
     let refused = ask("encrypted").expect_err("the server has no TLS").to_string();
     assert!(refused.contains("TLS"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_long_goes_both_ways_to_a_server_with_tls() {
+    let testbed = Testbed::over_tls(|_| {});
+    let client = testbed.client().await;
+    let all = async {
+        let encrypted = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
+        assert!(client.query_one(encrypted, &[]).await.unwrap().get::<_, bool>(0));
+        for length in [300_000_i32, 5_000_000] {
+            let long = client.query_one("SELECT repeat('x', $1)", &[&length]).await.unwrap();
+            assert_eq!(long.get::<_, &str>(0).len() as i32, length);
+        }
+        client.batch_execute("CREATE TABLE t (a text)").await.unwrap();
+        // The server takes its time to read what is copied.
+        let trigger = "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS \
+                       'BEGIN PERFORM pg_sleep(0.01); RETURN new; END'; \
+                       CREATE TRIGGER wait BEFORE INSERT ON t FOR EACH ROW \
+                       EXECUTE FUNCTION wait()";
+        client.batch_execute(trigger).await.unwrap();
+        let mut sink = Box::pin(client.copy_in("COPY t FROM STDIN").await.unwrap());
+        for _ in 0..40 {
+            let line = [&[b'x'; 200_000][..], b"\n"].concat();
+            sink.send(Cursor::new(line)).await.unwrap();
+        }
+        assert_eq!(sink.as_mut().finish().await.unwrap(), 40);
+        let text = "y".repeat(3_000_000);
+        client.execute("INSERT INTO t VALUES ($1)", &[&text]).await.unwrap();
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), all).await.expect("it does not hang");
 }

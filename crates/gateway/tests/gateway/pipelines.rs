@@ -592,3 +592,45 @@ async fn what_only_the_gateway_knows_comes_in_its_place_before_a_long_row() {
         assert_eq!(String::from_utf8_lossy(&tags), "123DCZ");
     });
 }
+
+/// The server answers both Syncs where it fails before it reads past the first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_that_fails_with_two_syncs_sent_leaves_others_their_answers() {
+    let testbed = Testbed::new(&[], |options| (options.pooling.size, options.workers) = (1, 1));
+    testbed
+        .direct()
+        .await
+        .batch_execute(
+            "CREATE TABLE t (n int); \
+             CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS \
+                 'BEGIN PERFORM pg_sleep(0.02); RAISE EXCEPTION ''no''; END'; \
+             CREATE TRIGGER refuse BEFORE INSERT ON t EXECUTE FUNCTION refuse(); \
+             CREATE TABLE log (n bigint)",
+        )
+        .await
+        .unwrap();
+    tokio::task::block_in_place(|| {
+        let mut others: Vec<Client> =
+            (2..8).map(|number| Client::connect(testbed.port(), number)).collect();
+        for round in 0..10 {
+            let mut copies = Client::connect(testbed.port(), 1);
+            copies.message(b'P', b"\0COPY t FROM STDIN\0\0\0");
+            copies.message(b'B', b"\0\0\0\0\0\0\0\0");
+            copies.message(b'E', b"\0\0\0\0\0");
+            copies.sync();
+            copies.message(b'd', &b"1\n".repeat(100_000));
+            copies.message(b'c', b"");
+            copies.sync();
+            copies.send();
+            for (other, n) in others.iter_mut().zip(0..) {
+                other.query(&format!("INSERT INTO log VALUES ({}) RETURNING n", 10 * round + n));
+                other.send();
+            }
+            for (other, n) in others.iter_mut().zip(0..) {
+                let rows = [10 * round + n];
+                assert_eq!(other.answer(), Answer::of(rows, "INSERT 0 1"), "round {round}");
+            }
+            assert_eq!(copies.answer().errors, ["P0001"]);
+        }
+    });
+}

@@ -204,7 +204,7 @@ fn opt_out(client: &mut pipelines::Client, sql: &str, number: i64) {
     query_until(client, "COMMIT", b'Z', "I");
 }
 
-const WAYS: [(&str, Commits); 24] = [
+const WAYS: [(&str, Commits); 25] = [
     ("a COMMIT AND CHAIN", |client, number| {
         begin_and_insert(client, number);
         query_until(client, "COMMIT AND CHAIN", b'Z', "T");
@@ -236,6 +236,17 @@ const WAYS: [(&str, Commits); 24] = [
     ("a COMMIT behind a long answer", |client, number| {
         let sql = format!("BEGIN; {INSERT} ({number}); SELECT repeat('x', 100000); COMMIT");
         query_until(client, &sql, b'Z', "I");
+    }),
+    ("a COMMIT AND CHAIN of a lone writer who has read it", |client, number| {
+        for sql in ["BEGIN", "COMMIT"].repeat(12) {
+            query_until(client, sql, b'Z', if sql == "BEGIN" { "T" } else { "I" });
+        }
+        query_until(client, "BEGIN", b'Z', "T");
+        let mut writer = pipelines::Client::connect(client.port(), 2);
+        query_until(&mut writer, "SET synchronous_commit = off", b'Z', "I");
+        query_until(&mut writer, &format!("{INSERT} ({number})"), b'Z', "I");
+        query_until(client, &format!("SELECT n FROM t WHERE n = {number}"), b'Z', "T");
+        query_until(client, "COMMIT AND CHAIN", b'Z', "T");
     }),
     ("a procedure", |client, number| {
         query_until(client, &format!("CALL save({number})"), b'N', "");

@@ -183,3 +183,33 @@ async fn what_is_withheld_of_a_long_answer_is_bounded() {
     }
     assert!(got >= MUCH, "{got}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn notifications_that_nobody_reads_are_left_to_the_server() {
+    let testbed = Testbed::new(&[], |_| {});
+    let listener = asking(testbed.port(), "LISTEN news");
+    let direct = testbed.direct().await;
+    let listens = "SELECT count(*) FROM pg_stat_activity WHERE query = 'LISTEN news'";
+    while direct.query_one(listens, &[]).await.unwrap().get::<_, i64>(0) == 0 {}
+    // 160 MB, of which the server keeps what is not read.
+    let notify = "SELECT count(pg_notify('news', n || repeat('x', 7900))) \
+                  FROM generate_series(1, 2000) AS n";
+    for _ in 0..10 {
+        direct.query_one(notify, &[]).await.unwrap();
+    }
+    let usage = "SELECT pg_notification_queue_usage()";
+    let kept = tokio::time::timeout(Duration::from_secs(60), async {
+        // What the gateway took it would have taken by now, or goes on to take.
+        let mut last = -1.0;
+        loop {
+            let now: f64 = direct.query_one(usage, &[]).await.unwrap().get(0);
+            if now == last {
+                return now;
+            }
+            last = now;
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    });
+    assert!(kept.await.expect("it settles") > 0.0, "the gateway has all of it");
+    drop(listener);
+}
