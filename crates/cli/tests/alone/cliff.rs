@@ -30,11 +30,11 @@ fn a_wait_that_begins_inside_the_run_is_named_with_its_second() {
         "--scale=1",
         "--clients=4",
         "--warmup=1s",
-        "--duration=24s",
+        "--duration=36s",
     ]);
     command.stderr(File::create(&log).unwrap());
     let child = command.spawn().unwrap();
-    // The tenth second of the window, or one soon after it.
+    // The tenth second of the window, or one after it: a disk that is busy may keep it waiting.
     until_said(&log, "  measured 1");
     host.execute("app", DEPLOY);
     finish(child).code(0);
@@ -50,7 +50,7 @@ fn a_wait_that_begins_inside_the_run_is_named_with_its_second() {
         .and_then(|(_, rest)| rest.split_once(" s into"))
         .and_then(|(second, _)| second.parse().ok())
         .unwrap_or_else(|| panic!("{cause}"));
-    assert!((9.0..20.0).contains(&second), "{cause}");
+    assert!((9.0..32.0).contains(&second), "{cause}");
     // The time that is slept shows in the evidence, per transaction.
     let after = |e: &&Value| e["what"].as_str().is_some_and(|what| what.ends_with(" after"));
     let slept =
