@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use mio::net::{TcpListener, UnixListener};
 use mio::{Events, Interest, Poll, Token, Waker};
+use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::client::ClientStream;
 use crate::gateway::Handle;
@@ -41,7 +43,10 @@ impl Listen {
             Listen::Tcp(address) => Ok(Socket::Tcp(std::net::TcpListener::bind(address)?)),
             Listen::Unix(path) => {
                 remove_stale(path)?;
-                Ok(Socket::Unix(std::os::unix::net::UnixListener::bind(path)?))
+                let listener = std::os::unix::net::UnixListener::bind(path)?;
+                // Whoever proves who it is may come in, as PostgreSQL has it.
+                std::fs::set_permissions(path, PermissionsExt::from_mode(0o777))?;
+                Ok(Socket::Unix(listener))
             }
         }
     }
@@ -139,6 +144,11 @@ impl Listener {
                 let (stream, _) = listener.accept()?;
                 // Without it small answers wait for acknowledgements; it cannot fail on TCP.
                 let _ = stream.set_nodelay(true);
+                // A host that is gone shows within half a minute, and gives back what it held.
+                setsockopt(&stream, sockopt::KeepAlive, &true)?;
+                setsockopt(&stream, sockopt::TcpKeepIdle, &15)?;
+                setsockopt(&stream, sockopt::TcpKeepInterval, &5)?;
+                setsockopt(&stream, sockopt::TcpKeepCount, &3)?;
                 ClientStream::Tcp(stream)
             }
             Listener::Unix(listener) => ClientStream::Unix(listener.accept()?.0),

@@ -85,6 +85,8 @@ pub struct Claim {
 pub struct Client {
     /// Who it is.
     pub id: ClientId,
+    /// How often it was told that there is no encryption.
+    pub declined: u8,
     /// Its socket.
     pub stream: ClientStream,
     /// How far its login is.
@@ -155,6 +157,7 @@ impl Client {
             phase: Phase::Startup,
             pool: None,
             secret,
+            declined: 0,
             minor: 0,
             application_name: None,
             excess: false,

@@ -245,6 +245,8 @@ pub struct Session {
     marked: bool,
     /// Whether the server reads what a client copies in.
     pub copying_in: bool,
+    /// Whether the end of that was sent.
+    pub copy_ends: bool,
     /// Why the server ends it, as it said.
     pub last_words: Option<Box<ErrorFields>>,
     /// Settings of clients that it has.
@@ -304,6 +306,7 @@ impl Session {
             spoilt: false,
             marked: false,
             copying_in: false,
+            copy_ends: false,
             last_words: None,
             settings: Settings::default(),
             parses: 0,
@@ -902,7 +905,7 @@ impl Session {
                 }
             }
             backend::COPY_IN_RESPONSE => {
-                self.copying_in = true;
+                (self.copying_in, self.copy_ends) = (true, false);
                 // The server reads past a Sync while it copies: its answer comes with the next.
                 if !slot.simple {
                     slot.read_past |= slot.synced;

@@ -61,6 +61,8 @@ const TLS_HANDSHAKE: u8 = 0x16;
 const MOST_OF_A_PROOF: usize = 4096;
 /// Bytes of a client that are kept while it waits to be let in.
 const MOST_AHEAD: usize = BUFFER;
+/// How often a client is told that there is no encryption: of TLS and of GSSAPI.
+const MOST_DECLINED: u8 = 2;
 /// Connections that look for verifiers at a time.
 const MOST_LOOKUPS: usize = 4;
 /// Units of one client that are kept before no more of it is read.
@@ -507,6 +509,7 @@ impl Worker {
 
     /// Sends what this turn produced: first what makes servers work, then what clients are told.
     fn finish_turn(&mut self, buffer: &mut [u8]) {
+        let mut first = true;
         loop {
             self.close_lost();
             for place in std::mem::take(&mut self.to_send) {
@@ -524,12 +527,16 @@ impl Worker {
             for id in std::mem::take(&mut self.for_console) {
                 self.hand_to_console(id);
             }
-            for id in std::mem::take(&mut self.put_off) {
+            // Once in a turn: who always has more to say would keep it from its end.
+            let put_off = if first { std::mem::take(&mut self.put_off) } else { Vec::new() };
+            for id in put_off {
                 if let Some(client) = self.client(id) {
                     client.put_off = false;
                     self.read_client(id.place, true, buffer);
                 }
             }
+            self.hurries |= !first && !self.put_off.is_empty();
+            first = false;
             if self.to_send.is_empty()
                 && self.to_tell.is_empty()
                 && self.to_flush.is_empty()
@@ -794,6 +801,11 @@ impl Worker {
             }
             Opening::Tls | Opening::Gssapi => {
                 if let Some(client) = self.client(id) {
+                    client.declined += 1;
+                    if client.declined > MOST_DECLINED {
+                        let what = "encryption was asked for again and again";
+                        return self.refuse(id, &Refusal::fatal("08P01", what));
+                    }
                     client.answers.push(b"N");
                     client.answers.hold(Until::AT_ONCE);
                     self.will_tell(id);
@@ -1150,10 +1162,18 @@ impl Worker {
                     && let Some(session) = self.sessions.get_mut(place)
                     && session.copying_in
                 {
+                    session.copy_ends |= tag != b'd';
                     frame_into(&mut session.out, tag, &[body]);
                     self.to_send.push(place);
                 }
                 return;
+            }
+            b'S' | b'H' => {
+                // The server ignores both until the end of what is copied in.
+                let session = client.owned.and_then(|place| self.sessions.get(place));
+                if session.is_some_and(|session| session.copying_in && !session.copy_ends) {
+                    return;
+                }
             }
             _ => {}
         }

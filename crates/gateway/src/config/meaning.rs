@@ -232,8 +232,8 @@ impl Meaning<'_> {
             dbname: table.dbname.clone().or(own),
             forced_user: table.user.is_some(),
             pooling: self.choice(table.pool_mode, table.pool_size.as_ref(), table.reads)?,
-            max_connections: table.max_connections,
-            max_clients: table.max_clients,
+            max_connections: table.max_connections.filter(is_limit),
+            max_clients: table.max_clients.filter(is_limit),
         })
     }
 
@@ -280,8 +280,8 @@ impl Meaning<'_> {
             let pooling = self.choice(table.pool_mode, table.pool_size.as_ref(), table.reads)?;
             let user = User {
                 pooling,
-                max_connections: table.max_connections,
-                max_clients: table.max_clients,
+                max_connections: table.max_connections.filter(is_limit),
+                max_clients: table.max_clients.filter(is_limit),
             };
             users.insert(name.clone(), user);
         }
@@ -293,8 +293,8 @@ impl Meaning<'_> {
         if let Some(most) = &table.max_clients {
             limits.max_clients = self.number(most, "max_clients", 1..=10_000_000)?;
         }
-        limits.max_database_connections = table.max_database_connections;
-        limits.max_user_connections = table.max_user_connections;
+        limits.max_database_connections = table.max_database_connections.filter(is_limit);
+        limits.max_user_connections = table.max_user_connections.filter(is_limit);
         for (said, limit) in [
             (table.login_timeout, &mut limits.login_timeout),
             (table.query_wait_timeout, &mut limits.query_wait_timeout),
@@ -474,6 +474,11 @@ impl Meaning<'_> {
     }
 }
 
+/// 0 is no limit, as PgBouncer has it.
+fn is_limit(most: &usize) -> bool {
+    *most > 0
+}
+
 /// Whoever reaches a place where all are trusted is let in.
 fn refuse_open_trust(listen: &[Listen]) -> Result<(), String> {
     let open = listen.iter().find_map(|place| match place {
@@ -614,6 +619,20 @@ mod tests {
         let open =
             "server = \"me@h\"\nlisten = [\"0.0.0.0:1\"]\n[authentication]\ntype = \"trust\"";
         assert_eq!(config(open).unwrap_err().line, Some(4));
+    }
+
+    #[test]
+    fn a_limit_of_nothing_is_none() {
+        let text = "server = \"me@h\"\n[limits]\nmax_database_connections = 0\n\
+                    max_user_connections = 3\n[databases.a]\nmax_connections = 0\n\
+                    max_clients = 0\n[users.b]\nmax_connections = 0\nmax_clients = 2";
+        let options = config(text).unwrap().options;
+        assert_eq!(options.limits.max_database_connections, None);
+        assert_eq!(options.limits.max_user_connections, Some(3));
+        let database = options.database("a").unwrap();
+        assert_eq!((database.max_connections, database.max_clients), (None, None));
+        let user = &options.users["b"];
+        assert_eq!((user.max_connections, user.max_clients), (None, Some(2)));
     }
 
     proptest! {

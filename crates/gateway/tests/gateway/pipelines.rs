@@ -634,3 +634,36 @@ async fn a_copy_that_fails_with_two_syncs_sent_leaves_others_their_answers() {
         }
     });
 }
+
+/// The server ignores them until the end of what is copied in.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sync_among_what_is_copied_in_ends_nothing() {
+    let testbed = Testbed::new(&[], |_| {});
+    testbed.direct().await.batch_execute("CREATE TABLE t (n int)").await.unwrap();
+    tokio::task::block_in_place(|| {
+        let mut client = Client::connect(testbed.port(), 1);
+        for simple in [true, false] {
+            if simple {
+                client.query("COPY t FROM STDIN");
+            } else {
+                client.execute("", "COPY t FROM STDIN");
+                client.sync();
+            }
+            client.send();
+            while client.receive().0 != b'G' {}
+            client.message(b'd', b"1\n");
+            client.sync();
+            client.message(b'd', b"2\n");
+            client.message(b'H', b"");
+            client.message(b'c', b"");
+            if !simple {
+                client.sync();
+            }
+            client.send();
+            assert_eq!(client.answer().commands, ["COPY 2"], "simple: {simple}");
+        }
+        client.query("SELECT 1");
+        client.send();
+        assert_eq!(client.answer(), Answer::of([1], "SELECT 1"));
+    });
+}

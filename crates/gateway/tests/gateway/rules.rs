@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,6 +112,8 @@ fn rules_certificates_and_the_systems_user_decide() {
         direct.query(&format!("CREATE ROLE {name} LOGIN PASSWORD '{password}'")).unwrap();
     }
 
+    let mode = std::fs::metadata(&socket).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o777, "whoever proves who it is may come");
     let local = |user: &str| options(Host::Unix(directory.path().to_owned()), 6432, user);
     assert_eq!(user_of(local("postgres")).unwrap(), "postgres");
     assert_eq!(code(user_of(local("app"))), "28000", "{me} is not app");
@@ -339,6 +342,13 @@ fn who_is_not_let_in_yet_cannot_fill_the_memory() {
     stream.write_all(&packet(None, b"\0\x03\0\0user\0app\0\0")).unwrap();
     let kept = (0..512).take_while(|_| stream.write_all(&[0; 64 * 1024]).is_ok()).count();
     assert!(kept < 512, "32 MB of it are kept");
+    // Encryption that is declined is asked for of each kind once.
+    let mut stream = TcpStream::connect(("127.0.0.1", port_of(&gateway))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.write_all(&[0, 0, 0, 8, 4, 210, 22, 48].repeat(5)).unwrap();
+    let mut said = Vec::new();
+    let _ = stream.read_to_end(&mut said);
+    assert!(said.windows(5).any(|bytes| bytes == b"08P01"), "{}", String::from_utf8_lossy(&said));
     // Less than one buffer is too much already.
     let mut stream = TcpStream::connect(("127.0.0.1", port_of(&gateway))).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();

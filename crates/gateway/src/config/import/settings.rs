@@ -243,7 +243,7 @@ pub const SETTINGS: &[Setting] = &[
         "unix_socket_mode",
         Kind::Number,
         "0777",
-        "the socket has the mode that the umask leaves: let the permissions of its directory say who may come",
+        "the socket has the mode 0777: let the permissions of its directory say who may come",
     ),
     lost("user", Kind::Text, "", "start it as that user: User= of systemd"),
     lost("verbose", Kind::Number, "0", "-v tells more"),
