@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use mio::net::{TcpListener, UnixListener};
 use mio::{Events, Interest, Poll, Token, Waker};
-use nix::sys::socket::{setsockopt, sockopt};
+use walwright_wire::keep_alive;
 
 use crate::client::ClientStream;
 use crate::gateway::Handle;
@@ -144,11 +144,7 @@ impl Listener {
                 let (stream, _) = listener.accept()?;
                 // Without it small answers wait for acknowledgements; it cannot fail on TCP.
                 let _ = stream.set_nodelay(true);
-                // A host that is gone shows within half a minute, and gives back what it held.
-                setsockopt(&stream, sockopt::KeepAlive, &true)?;
-                setsockopt(&stream, sockopt::TcpKeepIdle, &15)?;
-                setsockopt(&stream, sockopt::TcpKeepInterval, &5)?;
-                setsockopt(&stream, sockopt::TcpKeepCount, &3)?;
+                keep_alive(&stream)?;
                 ClientStream::Tcp(stream)
             }
             Listener::Unix(listener) => ClientStream::Unix(listener.accept()?.0),

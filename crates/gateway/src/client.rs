@@ -14,10 +14,11 @@ use nix::unistd::{Uid, User};
 use walwright_wire::Secret;
 
 use crate::census::Counted;
+use crate::messages::{self, Refusal};
 use crate::scram::Exchange;
 use crate::settings::Settings;
 use crate::tls::{Tls, TlsStream};
-use crate::unit::{Gatherer, Statements, Unit};
+use crate::unit::{Gatherer, Part, Statements, Unit};
 use crate::{Answers, Pin};
 
 /// A client, unique for the life of a worker.
@@ -191,6 +192,22 @@ impl Client {
         self.queue.clear();
         self.in_flight = 0;
         self.owned = None;
+    }
+
+    /// It has not prepared after all what a unit would have.
+    pub fn unprepare(&mut self, unit: &Unit) {
+        for part in &unit.parts {
+            if let Part::Parse(statement, name) = part {
+                self.statements.forget(name, statement);
+            }
+        }
+    }
+
+    /// Answers a unit outside of a transaction block with an error.
+    pub fn fail(&mut self, refusal: &Refusal<'_>) {
+        let out = self.answers.buffer();
+        messages::error(out, &Refusal { severity: "ERROR", ..*refusal });
+        messages::ready_for_query(out, b'I');
     }
 
     /// Whether it is not its turn to say anything.

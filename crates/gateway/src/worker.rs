@@ -90,6 +90,8 @@ const NEWEST_MINOR: u16 = 2;
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 /// What a client is told that does not read its answer, and so not this.
 const UNREAD_ANSWER: &str = "57P05";
+/// What a client is told whose statement it had cancelled, as the server says it.
+const CANCELED: &str = "canceling statement due to user request";
 /// Longest that a client which is told to leave may take to read why.
 const LONGEST_GOODBYE: Duration = Duration::from_secs(10);
 /// How often the server's settings are looked at where no barrier that somebody waits for does.
@@ -1354,15 +1356,8 @@ impl Worker {
                 && whole
                 && let Some(unit) = client.queue.pop_front()
             {
-                for part in &unit.parts {
-                    if let Part::Parse(statement, name) = part {
-                        client.statements.forget(name, statement);
-                    }
-                }
-                let what = "canceling statement due to user request";
-                let refusal = Refusal { severity: "ERROR", ..Refusal::fatal("57014", what) };
-                messages::error(client.answers.buffer(), &refusal);
-                messages::ready_for_query(client.answers.buffer(), b'I');
+                client.unprepare(&unit);
+                client.fail(&Refusal::fatal("57014", CANCELED));
                 client.answers.hold(Until::AT_ONCE);
                 if client.queue.is_empty() {
                     self.stop_waiting(id);
@@ -2661,21 +2656,16 @@ impl Worker {
         client.in_flight = client.in_flight.saturating_sub(1);
         if client.part_told || client.cancels {
             let refusal = match client.cancels {
-                true => Refusal::fatal("57014", "canceling statement due to user request"),
+                true => Refusal::fatal("57014", CANCELED),
                 // Drivers run again what fails so.
                 false => Refusal::fatal("40001", "canceled to let others go on; run it once more"),
             };
             if !client.part_told {
                 client.answers.drop_unheld();
-                for part in slot.again.iter().flat_map(|unit| &unit.parts) {
-                    if let Part::Parse(statement, name) = part {
-                        client.statements.forget(name, statement);
-                    }
-                }
+                slot.again.iter().for_each(|unit| client.unprepare(unit));
             }
             (client.part_told, client.cancels) = (false, false);
-            messages::error(client.answers.buffer(), &Refusal { severity: "ERROR", ..refusal });
-            messages::ready_for_query(client.answers.buffer(), b'I');
+            client.fail(&refusal);
             let until = self.told(place, id);
             self.hold(id, until, false);
         } else if let Some(mut unit) = slot.again {

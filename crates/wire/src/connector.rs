@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,6 +60,18 @@ impl From<WireError> for Failed {
     fn from(error: WireError) -> Self {
         Failed { error, admitted: false, plain: false }
     }
+}
+
+/// Has a host at the other end that is gone show within half a minute, where nothing is sent.
+///
+/// # Errors
+/// When the system refuses.
+pub fn keep_alive(socket: &impl AsFd) -> io::Result<()> {
+    let keepalive = TcpKeepalive::new()
+        .with_time(Duration::from_secs(15))
+        .with_interval(Duration::from_secs(5))
+        .with_retries(3);
+    socket2::SockRef::from(socket).set_tcp_keepalive(&keepalive)
 }
 
 impl Connector {
@@ -266,12 +279,7 @@ impl Connector {
                     None => TcpStream::connect(address)?,
                 };
                 socket.set_nodelay(true)?;
-                // A host that is gone shows within half a minute.
-                let keepalive = TcpKeepalive::new()
-                    .with_time(Duration::from_secs(15))
-                    .with_interval(Duration::from_secs(5))
-                    .with_retries(3);
-                socket2::SockRef::from(&socket).set_tcp_keepalive(&keepalive)?;
+                keep_alive(&socket)?;
                 Ok(socket)
             };
             match connected() {

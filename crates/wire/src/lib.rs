@@ -36,7 +36,7 @@ mod tls;
 pub use cancel::cancel;
 pub use cancel_key::CancelKey;
 pub use connection::Connection;
-pub use connector::Connector;
+pub use connector::{Connector, keep_alive};
 pub use error::WireError;
 pub use options::{
     ChannelBinding, ConnectOptions, Host, RootCert, SslMode, SslNegotiation, TlsOptions,

@@ -94,8 +94,18 @@ where
             let (word, argument) = split_word(inside);
             let argument_at = at + (inside.len() - argument.len());
             let part = match word {
-                "if" => self.condition(rest, (argument, argument_at), depth)?,
-                "repeat" => self.repeat(rest, (argument, argument_at), depth)?,
+                "if" | "repeat" if depth == DEEPEST => {
+                    let fault = format!("more than {DEEPEST} blocks stand in each other");
+                    return Err((self.fault)(argument_at, Fault::new(fault)));
+                }
+                "if" => {
+                    let condition = (self.compile)(argument, argument_at)?;
+                    self.condition(rest, condition, argument_at, depth + 1)?
+                }
+                "repeat" => {
+                    let count = (self.compile)(argument, argument_at)?;
+                    self.repeat(rest, count, argument_at, depth + 1)?
+                }
                 "elif" => return Ok((template, End::Elif(argument_at, argument))),
                 "else" => return Ok((template, End::Else)),
                 "endif" => return Ok((template, End::Endif)),
@@ -126,17 +136,17 @@ where
         }
     }
 
+    /// What stands behind `{{if}}`, whose condition stood at an offset.
     fn condition(
         &mut self,
         rest: &mut Rest<'_>,
-        (argument, at): (&str, usize),
+        condition: Expr,
+        at: usize,
         depth: usize,
     ) -> Result<Part, E> {
-        self.inside(at, depth)?;
-        let mut condition = Some((self.compile)(argument, at)?);
-        let mut branches = Vec::new();
+        let (mut condition, mut branches) = (Some(condition), Vec::new());
         loop {
-            let (template, end) = self.parts(rest, depth + 1)?;
+            let (template, end) = self.parts(rest, depth)?;
             let is_last = condition.is_none();
             branches.push((condition.take(), template));
             match end {
@@ -157,30 +167,24 @@ where
         }
     }
 
+    /// What stands behind `{{repeat}}`, whose count stood at an offset.
     fn repeat(
         &mut self,
         rest: &mut Rest<'_>,
-        (argument, at): (&str, usize),
+        count: Expr,
+        at: usize,
         depth: usize,
     ) -> Result<Part, E> {
-        self.inside(at, depth)?;
         // Two of them in each other could take for ever to write nothing.
         if std::mem::replace(&mut self.repeats, true) {
             return Err((self.fault)(at, Fault::new("a {{repeat}} stands in another")));
         }
-        let count = (self.compile)(argument, at)?;
-        let (template, end) = self.parts(rest, depth + 1)?;
+        let (template, end) = self.parts(rest, depth)?;
         self.repeats = false;
         match end {
             End::Endrepeat => Ok(Part::Repeat(count, template)),
             _ => Err((self.fault)(at, Fault::new("a {{repeat}} has no {{endrepeat}}"))),
         }
-    }
-
-    /// Whether there may be another block at this depth.
-    fn inside(&self, at: usize, depth: usize) -> Result<(), E> {
-        let fault = || Fault::new(format!("more than {DEEPEST} blocks stand in each other"));
-        (depth < DEEPEST).then_some(()).ok_or_else(|| (self.fault)(at, fault()))
     }
 }
 
