@@ -65,8 +65,9 @@ enum By {
     Scripts,
     /// Requests to `walwright documents serve`; the server behind it is sampled by the run.
     Service,
-    /// The same requests, of which `walwright record` knows nothing but a command that makes load:
-    /// it watches the server. What is true is what was measured by `service`.
+    /// The same requests, of which `walwright record` knows nothing but a command that makes load
+    /// and where the application tells how long its pool is waited for: it watches the server. What
+    /// is true is what was measured by `service`.
     Record,
 }
 
@@ -304,19 +305,21 @@ impl<'a> Exam<'a> {
                 let url = format!("http://{}", service.address());
                 let requests = self.requests.to_str().context("a path that is no text")?;
                 let asked = ["--http", &url, "--requests", requests];
+                let waits = "walwright_documents_pool_wait_seconds";
                 if self.cli.by == By::Record {
                     let program = self.walwright.program();
                     let program = program.to_str().context("a path that is no text")?;
                     let lab = self.cli.state.join("lab-of-the-load");
                     let lab = lab.to_str().context("a path that is no text")?;
-                    let watch = ["record", "--quiet", "--dsn", &dsn, warm];
+                    let pool = format!("--pool-wait={url}/metrics#{waits}");
+                    let watch = ["record", "--quiet", "--dsn", &dsn, &pool, warm];
                     let command = ["--", program, "--lab", lab, "run", "--quiet"];
                     let all = [&watch[..], &labelled, &command, &asked, &load].concat();
                     self.walwright.printed_json(&all)?;
                     return Ok(0.0);
                 }
-                let pool = "--pool-wait=walwright_documents_pool_wait_seconds";
-                let seen = ["--dsn", &dsn, pool];
+                let pool = format!("--pool-wait={waits}");
+                let seen = ["--dsn", &dsn, &pool];
                 self.walwright.json(&[&asked[..], &seen, &load, &labelled].concat())?.0
             }
         };

@@ -10,6 +10,7 @@ mod ingest;
 mod journal;
 mod load;
 mod observe;
+mod pool_wait;
 mod prove;
 mod run;
 mod runs;
@@ -45,6 +46,7 @@ pub use gateway::{
 pub use ingest::{ConflictChoice, DurabilityChoice, FormatChoice, IngestArgs};
 pub use journal::{AddArgs, ExportJournalArgs, JournalArgs, JournalCommand};
 pub use observe::{CompareArgs, ComparisonFormat, GuardArgs, RecordArgs};
+use pool_wait::{PoolWait, pool_wait, pool_wait_at_address};
 pub use prove::ProveArgs;
 pub use run::{PowerCutLoses, RunArgs};
 pub use runs::{

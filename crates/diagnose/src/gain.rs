@@ -180,7 +180,8 @@ impl Relief {
 
     /// The gain of it where nothing is known of the clients: of the latency alone.
     pub fn gain_of(&self, latency: f64) -> Gain {
-        let fall = |seconds: f64| (seconds / latency).clamp(0.0, 1.0 - LEAST_LEFT);
+        let queue = if self.outside { 0.0 } else { self.queue };
+        let fall = |seconds: f64| (seconds * (1.0 + queue) / latency).clamp(0.0, 1.0 - LEAST_LEFT);
         let relief = self.clone();
         Gain { throughput: None, latency: self.time.clone().map(fall), next: None, relief }
     }

@@ -163,7 +163,7 @@ impl<'r> Reading<'r> {
     }
 
     /// Mean latency of a transaction, or for a load whose clients are not in the record its time
-    /// on the server and in a gateway; in seconds.
+    /// on the server, in a gateway and waiting for a pool; in seconds.
     pub fn latency(&self) -> Option<f64> {
         let seen = self.summary.load.as_ref().and_then(|l| l.latency.as_ref());
         seen.map(|l| l.mean.as_secs_f64())
@@ -285,12 +285,10 @@ impl<'r> Reading<'r> {
 
     /// What a relief is predicted to gain; `None` where the latency is not known.
     pub fn gain(&self, relief: &Relief) -> Option<Gain> {
+        let relief = Relief { queue: self.pool_queue(), ..relief.clone() };
         match &self.calibration {
             // The model's clients have sessions of their own: it knows no gateway.
-            Ok(calibration) if self.withheld() == 0.0 => {
-                let queue = self.pool_queue();
-                Some(Relief { queue, ..relief.clone() }.gain(calibration))
-            }
+            Ok(calibration) if self.withheld() == 0.0 => Some(relief.gain(calibration)),
             _ => self.latency().map(|latency| relief.gain_of(latency)),
         }
     }

@@ -136,21 +136,24 @@ impl DriverTime {
         Some(DriverTime { cpu: cpu.driver_per_transaction?, run_delay, ours: true })
     }
 
-    /// That of the poolers.
+    /// That of the poolers: of those that hold connections to the server, where some are seen to.
     fn of_poolers(cpu: &CpuUse) -> Option<DriverTime> {
-        let is_pooler = |group: &&GroupCpu| ProcessRole::of(&group.group) == ProcessRole::Pooler;
-        let times = cpu.groups.iter().filter(is_pooler);
-        let times = times.filter_map(|g| g.per_transaction.zip(g.run_delay_per_transaction));
-        let (cpu, run_delay) = times.reduce(|a, b| (a.0 + b.0, a.1 + b.1))?;
-        Some(DriverTime { cpu, run_delay, ours: false })
+        let poolers = || cpu.groups.iter().filter(|group| is_pooler(group));
+        let seen = poolers().any(|group| group.connected);
+        DriverTime::of_groups(poolers().filter(|group| group.connected || !seen))
     }
 
-    /// That of the processes that hold connections, of which this part is in transactions.
+    /// That of the processes that hold connections and are no poolers, of which this part is in
+    /// transactions.
     fn of_clients(cpu: &CpuUse, part: f64) -> Option<DriverTime> {
-        let clients = cpu.groups.iter().filter(|group| group.connected);
-        let times = clients.filter_map(|g| g.per_transaction.zip(g.run_delay_per_transaction));
+        let clients = cpu.groups.iter().filter(|group| group.connected && !is_pooler(group));
+        let DriverTime { cpu, run_delay, ours } = DriverTime::of_groups(clients)?;
+        Some(DriverTime { cpu: cpu.mul_f64(part), run_delay: run_delay.mul_f64(part), ours })
+    }
+
+    fn of_groups<'g>(groups: impl Iterator<Item = &'g GroupCpu>) -> Option<DriverTime> {
+        let times = groups.filter_map(|g| g.per_transaction.zip(g.run_delay_per_transaction));
         let (cpu, run_delay) = times.reduce(|a, b| (a.0 + b.0, a.1 + b.1))?;
-        let (cpu, run_delay) = (cpu.mul_f64(part), run_delay.mul_f64(part));
         Some(DriverTime { cpu, run_delay, ours: false })
     }
 
@@ -168,6 +171,10 @@ impl DriverTime {
         let (cpu, run_delay) = (self.cpu.mul_f64(part), self.run_delay.mul_f64(part));
         DriverTime { cpu, run_delay, ..self }
     }
+}
+
+fn is_pooler(group: &GroupCpu) -> bool {
+    ProcessRole::of(&group.group) == ProcessRole::Pooler
 }
 
 /// How long walwright's gateway kept transactions back, beside what they took on the server.
@@ -273,10 +280,22 @@ impl TimeSplit {
     }
 
     /// What shares are of, in seconds: the latency that clients saw; where it is not known, the
-    /// time on the server and what a gateway kept back.
+    /// time on the server, what a gateway kept back and the wait for an application's pool.
     pub fn whole(&self) -> f64 {
         let kept_back = self.gateway.map_or(0.0, GatewayTime::sum);
-        self.latency.map_or(self.on_server.center + kept_back, |latency| latency.as_secs_f64())
+        let application = self.application.map_or(0.0, ApplicationTime::sum);
+        let counted = self.on_server.center + kept_back + application;
+        self.latency.map_or(counted, |latency| latency.as_secs_f64())
+    }
+
+    /// Where the [whole](Self::whole) goes by if the latency is not known.
+    pub fn place(&self) -> &'static str {
+        match (self.gateway, self.application) {
+            (None, None) => "on the server",
+            (Some(_), None) => "on the server and in its gateway",
+            (None, Some(_)) => "on the server and waiting for the pool",
+            (Some(_), Some(_)) => "on the server, in its gateway and waiting for the pool",
+        }
     }
 
     /// What is outside of transactions and the load generator's and a pooler's part of them, in
@@ -306,9 +325,14 @@ impl TimeSplit {
         self.take_outside(told.sum());
         self.gateway = Some(told);
         self.is_withheld = false;
+        self.share_anew(whole);
+        self.warnings.extend(barriers_counted(record, window, self.unit));
+    }
+
+    /// Makes shares of this whole shares of the one of now.
+    fn share_anew(&mut self, whole: f64) {
         let kept = if whole > 0.0 { whole / self.whole() } else { 1.0 };
         self.parts.iter_mut().for_each(|part| part.share = part.share.clone().map(|s| s * kept));
-        self.warnings.extend(barriers_counted(record, window, self.unit));
     }
 
     /// How much of the seconds that are counted before transactions has room in the latency, where
@@ -345,10 +369,11 @@ impl TimeSplit {
     }
 
     /// Names what an application took of the time in which the server had nothing to do: the wait
-    /// for its pool is before its transactions, its own work is in them too.
+    /// for its pool is before its transactions, its own work is in them too. Of an application
+    /// that is not asked here only the wait for its pool is told.
     pub(crate) fn tell_application(&mut self, record: &Record, window: Window, cpu: &CpuUse) {
         if !record.load.as_ref().is_some_and(LoadFacts::asks_http) {
-            return;
+            return self.tell_pool(pool_wait(record, window));
         }
         let is_application =
             |group: &&GroupCpu| ProcessRole::of(&group.group) == ProcessRole::Application;
@@ -385,6 +410,21 @@ impl TimeSplit {
             self.take_outside(outside * (1.0 - kept));
         }
         self.application = Some(told).filter(|told| told.lines().next().is_some());
+    }
+
+    /// Names the wait for an application's pool: of what is outside of transactions on the server,
+    /// or beside their time there where the latency is not known.
+    fn tell_pool(&mut self, waited: Option<Duration>) {
+        let Some(waited) = waited else { return };
+        let whole = self.whole();
+        let told = match self.residual.as_ref().map(|residual| residual.center.max(0.0)) {
+            Some(outside) => Duration::from_secs_f64(self.make_room(waited.as_secs_f64(), outside)),
+            None => waited,
+        };
+        self.take_outside(told.as_secs_f64());
+        self.application =
+            Some(ApplicationTime { pool_wait: Some(told), cpu: None, run_delay: None });
+        self.share_anew(whole);
     }
 
     /// Takes so many seconds from what is outside of transactions on the server.
@@ -1062,6 +1102,59 @@ mod tests {
         let whole = lines + application.sum() + driver.sum() + residual;
         assert!((whole / latency - 1.0).abs() < 1e-6, "{whole} of {latency}");
         assert!((split.residual_share.unwrap() - residual / latency).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_pooler_of_another_server_and_clients_are_not_the_pooler() {
+        let mut build = counted(1.5, 2.5);
+        for s in 0..=30 {
+            let t = f64::from(s);
+            let group = |name, cpu: f64, connected: f64| {
+                let times = [
+                    ("user_seconds", cpu * t),
+                    ("system_seconds", 0.0),
+                    ("run_delay_seconds", 0.0),
+                    ("connected", connected),
+                ];
+                named([("process_group", name)], times)
+            };
+            let groups = [
+                group("pooler: pgbouncer", 0.2, 1.0),
+                group("pooler: odyssey", 0.4, 0.0),
+                group("application: shop", 0.1, 1.0),
+            ];
+            build.sample(t, Source::Neighbours, groups);
+        }
+        let window = Window { start: second(0.0), end: second(30.0) };
+        let mut cpu = crate::cpu::cpu_use(&build.record, window, &mut Default::default());
+        let micros = |time: Option<DriverTime>| (time.unwrap().sum() * 1e6).round();
+        assert_eq!(micros(DriverTime::of_poolers(&cpu)), 200.0);
+        assert_eq!(micros(DriverTime::of_clients(&cpu, 0.5)), 50.0);
+        // Who is connected is not seen: all of them may be between.
+        cpu.groups.iter_mut().for_each(|group| group.connected = false);
+        assert_eq!(micros(DriverTime::of_poolers(&cpu)), 600.0);
+        assert!(DriverTime::of_clients(&cpu, 0.5).is_none());
+    }
+
+    #[test]
+    fn the_wait_for_a_pool_is_beside_the_servers_time_where_no_latency_is_known() {
+        let mut build = latency_breakdown();
+        build.record.intervals.clear();
+        for s in 0..=30 {
+            let t = f64::from(s);
+            build.sample(t, Source::Database, [row([("xact_commit", 1e3 * t)])]);
+            build.sample(t, Source::Application, [row([("pool_wait_seconds", 24.0 * t)])]);
+        }
+        let window = Window { start: second(0.0), end: second(30.0) };
+        let cpu = crate::cpu::cpu_use(&build.record, window, &mut Default::default());
+        let mut split = split(&build).unwrap();
+        split.tell_application(&build.record, window, &cpu);
+        let told = split.application.unwrap();
+        assert!((told.sum() - 24e-3).abs() < 1e-6, "{told:?}");
+        assert!((split.whole() - split.on_server.center - told.sum()).abs() < 1e-12);
+        assert_eq!(split.place(), "on the server and waiting for the pool");
+        let shares: f64 = split.parts.iter().map(|p| p.share.center).sum();
+        assert!((shares + told.sum() / split.whole() - 1.0).abs() < 1e-9, "{shares}");
     }
 
     #[test]

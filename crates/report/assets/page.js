@@ -176,10 +176,10 @@
     box.parentElement.before(bar, changed, told);
 
     // State in the fragment, so that a view is a link.
-    const read = () => {
+    const read = (fragment) => {
       const next = { zoom: null, mark: null, at: null, solo: new Map(), log: new Set(), p: null };
-      if (!location.hash.includes('=')) return next;
-      const parts = new URLSearchParams(location.hash.slice(1));
+      if (!fragment.includes('=')) return next;
+      const parts = new URLSearchParams(fragment.slice(1));
       const pair = (text) => {
         const ends = (text || '').split(',').map(Number);
         return ends.length === 2 && ends.every(Number.isFinite) && ends[0] < ends[1] ? ends : null;
@@ -1078,7 +1078,7 @@
       panels = data.panels.filter((panel) => figures[panel.id]);
       box.append(brush);
       measure();
-      view = read();
+      view = read(location.hash);
       set({}, true);
     };
     let width = 0;
@@ -1089,9 +1089,11 @@
       draw();
       drawAll();
     }).observe(box.parentElement);
-    addEventListener('hashchange', () => {
-      if (!location.hash.includes('=')) return;
-      load().then(() => { view = read(); set({}, true); box.scrollIntoView({ block: 'nearest' }); });
+    addEventListener('hashchange', (event) => {
+      // What was followed, even if an earlier view has been put into the address since.
+      const followed = new URL(event.newURL).hash;
+      if (!followed.includes('=')) return;
+      load().then(() => { view = read(followed); set({}); box.scrollIntoView({ block: 'nearest' }); });
     });
     // What is in the page is read once it is drawn; what is not, when somebody reaches for it.
     const wanted = location.hash.includes('=') || box.parentElement.clientWidth < NARROW;

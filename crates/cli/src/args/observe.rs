@@ -9,7 +9,7 @@ use walwright_figures::limit::Limit;
 use walwright_http::PageAddress;
 use walwright_server::Secret;
 
-use super::{duration, some_time};
+use super::{PoolWait, duration, pool_wait_at_address, some_time};
 
 /// `walwright record`.
 #[derive(Debug, Args)]
@@ -77,6 +77,10 @@ pub struct RecordArgs {
     /// http://HOST:PORT/metrics. One that runs here is found by its command line.
     #[arg(long, value_name = "URL", help_heading = "Who is who on this machine")]
     pub gateway_metrics: Option<PageAddress>,
+    /// Histogram or summary, in seconds, of how long requests wait for a session of the
+    /// application's pool, and the page of metrics that has it.
+    #[arg(long, value_name = "URL#NAME", value_parser = pool_wait_at_address, help_heading = "Who is who on this machine")]
+    pub pool_wait: Option<PoolWait>,
 
     /// Ticks of wait events a second, 1 to 100.
     #[arg(long, default_value_t = 10, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..=100), help_heading = "What is seen")]

@@ -8,13 +8,12 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use walwright_driver::HttpServer;
 use walwright_figures::limit::Limit;
-use walwright_http::PageAddress;
 use walwright_record::{LoadLevel, LoadStage};
 use walwright_run::{MemorySize, WarmUp};
 use walwright_server::Secret;
 
 use super::load::{LoadArgs, WorkloadArgs, pair, rate, warm_up};
-use super::{duration, limit, seconds_or_time, some_time};
+use super::{PoolWait, duration, limit, pool_wait, seconds_or_time, some_time};
 
 /// What a power cut takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -74,15 +73,6 @@ const NOT_WITH_POWER_CUTS: [&str; 46] = [
     "fail_if",
     "all",
 ];
-
-/// A metric of an application.
-#[derive(Debug, Clone)]
-pub struct PoolWait {
-    /// The address of the page; `/metrics` of the application where not given.
-    pub metrics: Option<PageAddress>,
-    /// Its name.
-    pub name: String,
-}
 
 /// What has no meaning where an application is asked.
 const NOT_WITH_HTTP: [&str; 22] = [
@@ -284,22 +274,6 @@ impl RunArgs {
     pub fn is_sweep(&self) -> bool {
         self.clients.len() > 1 || self.repeats > 1
     }
-}
-
-/// Where an application tells how long requests wait for its pool.
-fn pool_wait(text: &str) -> Result<PoolWait, String> {
-    let (metrics, name) = match text.rsplit_once('#') {
-        Some((url, name)) => {
-            let address = url.parse();
-            let wrong = |_| format!("'{text}': metrics are read from http://HOST:PORT/PATH");
-            (Some(address.map_err(wrong)?), name)
-        }
-        None => (None, text),
-    };
-    if name.is_empty() || name.contains(['/', '{', ' ']) {
-        return Err(format!("'{text}' names no metric: write NAME or http://HOST:PORT/PATH#NAME"));
-    }
-    Ok(PoolWait { metrics, name: name.to_owned() })
 }
 
 /// A stage of a load.

@@ -8,8 +8,8 @@ use serde_json::json;
 use walwright_record::RunState;
 use walwright_report::RunReport;
 use walwright_run::{
-    CommandPlan, LoadParts, LogChoice, Printing, ProbePlan, ProcessName, RecordPlan, Recorded,
-    ServerAddress, Until,
+    CommandPlan, LoadParts, LogChoice, PoolWaitPlan, Printing, ProbePlan, ProcessName, RecordPlan,
+    Recorded, ServerAddress, Until,
 };
 use walwright_store::Lab;
 
@@ -140,8 +140,10 @@ fn plan(args: RecordArgs, output: &Output) -> anyhow::Result<RecordPlan> {
         recognise: true,
         children_generate: true,
     };
+    let pool_wait = args.pool_wait.and_then(|of| Some((of.metrics?, of.name)));
+    let pool_wait = pool_wait.map(|(metrics, name)| PoolWaitPlan { metrics, name });
     Ok(RecordPlan {
-        pool_wait: None,
+        pool_wait,
         expects_results: false,
         gateway_metrics: args.gateway_metrics.map(|address| address.or_path("metrics")),
         server: args.dsn.map(ServerAddress::Dsn),

@@ -70,6 +70,33 @@ fn an_application_is_asked_in_both_loops_and_what_is_behind_it_is_seen() {
 }
 
 #[test]
+fn an_application_that_others_ask_tells_what_its_pool_is_waited_for() {
+    let (place, host) = (Place::new(), Host::new());
+    let dsn = host.superuser("postgres");
+    let service = Service::start(&place, &dsn, &[]);
+    let requests = place.file("documents.http", EXAMPLE);
+    let pool =
+        format!("--pool-wait={}/metrics#walwright_documents_pool_wait_seconds", service.url());
+    let record = ["record", "--json", "--dsn", &dsn, &pool, "--"];
+    let lab = place.path("other");
+    let other = [env!("CARGO_BIN_EXE_walwright"), "--lab", lab.to_str().unwrap(), "run", "--quiet"];
+    let load = ["--http", &service.url(), "--requests", &requests, "--clients=16", "-T5"];
+    let recorded = place.run(&[&record[..], &other, &load].concat()).code(0).json();
+    let time = &recorded["summary"]["time"];
+    assert_eq!(time["unit"], "commit");
+    assert!(time["application"]["pool_wait"].as_f64().unwrap() > 0.0, "{time}");
+
+    let diagnosis = place.run(&["diagnose", "latest", "--json"]).code(0).json();
+    let findings = diagnosis["findings"].as_array().unwrap();
+    let pool = findings.iter().find(|of| of["id"] == "D53" && of["subject"] == "pool");
+    let pool = pool.unwrap_or_else(|| panic!("no pool in {findings:#?}"));
+    assert!(pool["cause"].as_str().unwrap().contains("a commit waits"), "{pool}");
+
+    let nameless = ["record", "--dsn", &dsn, "--for=1s", "--pool-wait=waits_seconds"];
+    place.run(&nameless).misused(&["http://HOST:PORT/metrics#waits_seconds"]);
+}
+
+#[test]
 fn what_cannot_be_asked_is_a_sentence() {
     let place = Place::new();
     let requests = place.file("a.http", "GET /:id\n");

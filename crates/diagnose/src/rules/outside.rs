@@ -215,8 +215,9 @@ fn small_pool(reading: &Reading, wait: f64, latency: f64) -> Option<Finding> {
     let held = (latency - wait).max(0.0);
     let time = reading.counted(wait);
     let cause = format!(
-        "The application's pool is the limit: a request waits {:.1} ms for a session, {:.0} % of its \
-         latency, and then takes {:.1} ms.",
+        "The application's pool is the limit: a {} waits {:.1} ms for a session, {:.0} % of its \
+         time, and then takes {:.1} ms.",
+        reading.summary.time.as_ref()?.unit.name(),
         wait * 1e3,
         100.0 * wait / latency,
         held * 1e3,
@@ -251,6 +252,11 @@ fn small_pool(reading: &Reading, wait: f64, latency: f64) -> Option<Finding> {
 /// one request after the other cannot be faster than its own CPU.
 fn by_cpu(reading: &Reading, cpu: &CpuUse) -> Option<Finding> {
     let time = reading.summary.time.as_ref()?;
+    let pool = time.application.and_then(|application| application.pool_wait);
+    let pool = pool.map_or(0.0, |wait| wait.as_secs_f64());
+    if pool >= OUTSIDE * time.whole() {
+        return small_pool(reading, pool, time.whole());
+    }
     let working = |group: &&GroupCpu| match ProcessRole::of(&group.group) {
         ProcessRole::Application => true,
         // One that talks to the server itself is its client.

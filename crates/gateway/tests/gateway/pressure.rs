@@ -145,6 +145,44 @@ async fn what_waits_behind_a_statement_is_bounded_in_bytes() {
     assert!(taken < all.len() / 2, "{taken} of {}", all.len());
 }
 
+/// Sends and reads as fast as the gateway does, until the guard is dropped or nobody listens.
+struct Flood {
+    stream: TcpStream,
+}
+
+impl Flood {
+    fn of(stream: TcpStream, bytes: Vec<u8>) -> Flood {
+        let (mut reader, mut writer) = (stream.try_clone().unwrap(), stream.try_clone().unwrap());
+        std::thread::spawn(move || while writer.write_all(&bytes).is_ok() {});
+        std::thread::spawn(move || {
+            let mut buffer = vec![0; 1 << 16];
+            while reader.read(&mut buffer).is_ok_and(|count| count > 0) {}
+        });
+        Flood { stream }
+    }
+}
+
+impl Drop for Flood {
+    fn drop(&mut self) {
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_never_stops_asking_leaves_others_their_turn() {
+    let testbed = Testbed::new(&[], |options| options.workers = 1);
+    let other = testbed.client().await;
+    let syncs = b"S\0\0\0\x04".repeat(1 << 14);
+    let _floods: Vec<Flood> =
+        (0..2).map(|_| Flood::of(asking(testbed.port(), "SELECT 1"), syncs.clone())).collect();
+    let answers = async {
+        for _ in 0..20 {
+            other.query_one("SELECT 1", &[]).await.unwrap();
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), answers).await.expect("answered");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_withheld_of_a_long_answer_is_bounded() {
     let testbed = Testbed::new(&[], |_| {});

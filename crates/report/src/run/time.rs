@@ -23,10 +23,7 @@ pub(super) fn time(summary: &Summary) -> Section {
             format!("The mean latency of a {unit}"),
         ),
         None => {
-            let place = match split.gateway {
-                Some(_) => "on the server and in its gateway",
-                None => "on the server",
-            };
+            let place = split.place();
             let whole = format::seconds(split.whole());
             (
                 format!("Where the {whole} of a {unit} {place} went"),
