@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -76,6 +76,11 @@ impl std::fmt::Display for Listen {
 
 /// Removes a socket that a gateway left behind which was killed.
 fn remove_stale(path: &Path) -> io::Result<()> {
+    let kind = std::fs::symlink_metadata(path).map(|of| of.file_type());
+    if !kind.is_ok_and(|kind| kind.is_socket()) {
+        // A file of another kind is not ours to remove: it is in the way, and said to be.
+        return Ok(());
+    }
     match UnixStream::connect(path) {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => std::fs::remove_file(path),
         _ => Ok(()),

@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The barrier that must have returned before an answer may leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -21,26 +21,75 @@ impl Epoch {
     pub const AT_ONCE: Epoch = Epoch(0);
 }
 
+/// How many transactions: those whose clients wait until they are durable, and the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Transactions {
+    /// Their clients wait.
+    pub awaited: u32,
+    /// Their clients do not.
+    pub unawaited: u32,
+}
+
+impl Transactions {
+    /// One.
+    pub fn one(waits: bool) -> Transactions {
+        Transactions { awaited: u32::from(waits), unawaited: u32::from(!waits) }
+    }
+
+    /// Of both kinds.
+    pub fn count(self) -> usize {
+        self.awaited as usize + self.unawaited as usize
+    }
+
+    /// Those of both.
+    #[must_use]
+    pub fn and(self, other: Transactions) -> Transactions {
+        Transactions {
+            awaited: self.awaited + other.awaited,
+            unawaited: self.unawaited + other.unawaited,
+        }
+    }
+
+    fn without(self, other: Transactions) -> Transactions {
+        Transactions {
+            awaited: self.awaited.saturating_sub(other.awaited),
+            unawaited: self.unawaited.saturating_sub(other.unawaited),
+        }
+    }
+}
+
 /// Transactions on relaxed sessions of one server that a crash could still take back: in flight,
 /// or ended and not yet covered. All workers of a gateway share it, since a reader at one of
-/// them can see what was committed through another.
+/// them can see what was committed through another. Both numbers are one word, so that no reader
+/// sees one of them without the other.
 #[derive(Debug, Clone, Default)]
-pub struct Exposed(Arc<AtomicUsize>);
+pub struct Exposed(Arc<AtomicU64>);
 
 impl Exposed {
+    fn word(count: Transactions) -> u64 {
+        u64::from(count.unawaited) << 32 | u64::from(count.awaited)
+    }
+
     /// So many more.
-    pub fn add(&self, count: usize) {
-        self.0.fetch_add(count, Ordering::SeqCst);
+    pub fn add(&self, count: Transactions) {
+        self.0.fetch_add(Exposed::word(count), Ordering::SeqCst);
     }
 
     /// So many are covered.
-    pub fn remove(&self, count: usize) {
-        self.0.fetch_sub(count, Ordering::SeqCst);
+    pub fn remove(&self, count: Transactions) {
+        self.0.fetch_sub(Exposed::word(count), Ordering::SeqCst);
+    }
+
+    /// A client waits now for one that it did not wait for, or the other way round.
+    fn change(&self, from: bool, to: bool) {
+        let word = |waits| Exposed::word(Transactions::one(waits));
+        self.0.fetch_add(word(to).wrapping_sub(word(from)), Ordering::SeqCst);
     }
 
     /// How many there are.
-    pub fn count(&self) -> usize {
-        self.0.load(Ordering::SeqCst)
+    pub fn count(&self) -> Transactions {
+        let word = self.0.load(Ordering::SeqCst);
+        Transactions { awaited: word as u32, unawaited: (word >> 32) as u32 }
     }
 }
 
@@ -49,9 +98,9 @@ impl Exposed {
 pub struct Barrier {
     exposed: Exposed,
     /// Relaxed transactions that were sent and have not ended.
-    in_flight: usize,
+    in_flight: Transactions,
     /// How many ended relaxed transactions wait for each barrier, in order.
-    uncovered: VecDeque<(Epoch, usize)>,
+    uncovered: VecDeque<(Epoch, Transactions)>,
     /// The newest barrier that was sent, and the newest that returned.
     sent: Epoch,
     returned: Epoch,
@@ -64,7 +113,7 @@ impl Barrier {
     pub fn new(exposed: Exposed) -> Barrier {
         Barrier {
             exposed,
-            in_flight: 0,
+            in_flight: Transactions::default(),
             uncovered: VecDeque::new(),
             sent: Epoch(0),
             returned: Epoch(0),
@@ -73,8 +122,8 @@ impl Barrier {
     }
 
     /// Takes over what an earlier barrier [left](Barrier::leave) uncovered.
-    pub fn inherit(&mut self, left: usize) {
-        if left > 0 {
+    pub fn inherit(&mut self, left: Transactions) {
+        if left.count() > 0 {
             self.uncovered.push_back((Epoch(self.sent.0 + 1), left));
             self.wait();
         }
@@ -82,38 +131,42 @@ impl Barrier {
 
     /// The barrier's session is lost, perhaps without the server. How many transactions that
     /// have ended nothing covers: they stay exposed, since others may see them.
-    pub fn leave(&mut self) -> usize {
-        self.uncovered.drain(..).map(|(_, count)| count).sum()
+    pub fn leave(&mut self) -> Transactions {
+        self.uncovered.drain(..).fold(Transactions::default(), |all, (_, count)| all.and(count))
     }
 
-    /// A transaction is about to be sent to a relaxed session.
-    pub fn relaxed_begins(&mut self) {
-        self.in_flight += 1;
-        self.exposed.add(1);
+    /// A transaction is about to be sent to a relaxed session, of a client that waits or not.
+    pub fn relaxed_begins(&mut self, waits: bool) {
+        let one = Transactions::one(waits);
+        self.in_flight = self.in_flight.and(one);
+        self.exposed.add(one);
     }
 
-    /// Its ReadyForQuery arrived: what its answer waits for, if its client wants to wait. Until
-    /// a barrier covers it, it can be taken back, and readers who see it wait.
-    pub fn relaxed_ends(&mut self, waits: bool) -> Epoch {
-        self.in_flight = self.in_flight.saturating_sub(1);
-        let epoch = Epoch(self.sent.0 + 1);
+    /// Its ReadyForQuery arrived: what its answer waits for, if its client wants to wait, which it
+    /// did or not when it began. Until a barrier covers it, it can be taken back, and readers who
+    /// see it wait.
+    pub fn relaxed_ends(&mut self, waited: bool, waits: bool) -> Epoch {
+        self.in_flight = self.in_flight.without(Transactions::one(waited));
+        self.exposed.change(waited, waits);
+        let (epoch, one) = (Epoch(self.sent.0 + 1), Transactions::one(waits));
         match self.uncovered.back_mut() {
-            Some((of, count)) if *of == epoch => *count += 1,
-            _ => self.uncovered.push_back((epoch, 1)),
+            Some((of, count)) if *of == epoch => *count = count.and(one),
+            _ => self.uncovered.push_back((epoch, one)),
         }
         if waits { self.wait() } else { Epoch::AT_ONCE }
     }
 
     /// Its session is lost before it ended: the server may still commit it. It stays exposed
     /// until somebody knows that it has ended, and a barrier [inherits](Barrier::inherit) it.
-    pub fn relaxed_strays(&mut self) {
-        self.in_flight = self.in_flight.saturating_sub(1);
+    pub fn relaxed_strays(&mut self, waited: bool) {
+        self.in_flight = self.in_flight.without(Transactions::one(waited));
     }
 
     /// It ended and wrote nothing: nothing of it can be taken back.
-    pub fn relaxed_ends_unwritten(&mut self) {
-        self.in_flight = self.in_flight.saturating_sub(1);
-        self.exposed.remove(1);
+    pub fn relaxed_ends_unwritten(&mut self, waited: bool) {
+        let one = Transactions::one(waited);
+        self.in_flight = self.in_flight.without(one);
+        self.exposed.remove(one);
     }
 
     /// Something waits for the first barrier that will be sent after now.
@@ -158,8 +211,8 @@ impl Barrier {
 
 impl Drop for Barrier {
     fn drop(&mut self) {
-        let uncovered: usize = self.uncovered.iter().map(|(_, count)| count).sum();
-        self.exposed.remove(uncovered + self.in_flight);
+        let uncovered = self.leave();
+        self.exposed.remove(uncovered.and(self.in_flight));
     }
 }
 
@@ -176,7 +229,7 @@ pub(crate) mod tests_support {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::levels::{Barriers, Exposures, Level};
+    use crate::levels::{Barriers, Exposures, Level, Until};
 
     /// A server as far as durability goes: commits go into the WAL in order, a flush makes
     /// durable what is in it when it begins.
@@ -237,16 +290,16 @@ mod tests {
         let mut last = None;
         for event in events {
             if *event == Event::Told {
-                last = Some(barriers.told(Level::Local, None).epoch);
+                last = Some(barriers.told(Some(Level::Local), None).epoch);
                 continue;
             }
             let barrier = first(&mut barriers);
             last = match event {
                 Event::Begin => {
-                    barrier.relaxed_begins();
+                    barrier.relaxed_begins(true);
                     None
                 }
-                Event::End => Some(barrier.relaxed_ends(true)),
+                Event::End => Some(barrier.relaxed_ends(true, true)),
                 Event::Told => None,
                 Event::Send => {
                     assert!(barrier.send());
@@ -398,11 +451,11 @@ mod tests {
     #[test]
     fn a_barrier_that_was_sent_before_an_answer_arrived_does_not_release_it() {
         let mut barrier = Barrier::new(Exposed::default());
-        barrier.relaxed_begins();
-        barrier.relaxed_begins();
-        let first = barrier.relaxed_ends(true);
+        barrier.relaxed_begins(true);
+        barrier.relaxed_begins(true);
+        let first = barrier.relaxed_ends(true, true);
         assert!(barrier.send());
-        let second = barrier.relaxed_ends(true);
+        let second = barrier.relaxed_ends(true, true);
         assert_eq!(barrier.returns(), first);
         assert!(second > barrier.returned());
         assert!(barrier.send());
@@ -415,11 +468,11 @@ mod tests {
         let exposures = Exposures::default();
         let mut here = Barriers::new(exposures.clone(), 1);
         let mut there = Barriers::new(exposures.clone(), 1);
-        let mut waits = || here.told(Level::Local, None).epoch != Epoch::AT_ONCE;
+        let mut waits = || here.told(Some(Level::Local), None).epoch != Epoch::AT_ONCE;
         assert!(!waits());
-        there.relaxed_begins(None);
+        let cover = there.relaxed_begins(None);
         assert!(waits());
-        there.relaxed_ends(0, true);
+        there.relaxed_ends(cover, true);
         assert!(first(&mut there).send());
         assert!(waits());
         first(&mut there).returns();
@@ -433,21 +486,45 @@ mod tests {
     fn what_a_lost_life_left_uncovered_stays_exposed_until_the_next_has_flushed() {
         let exposed = Exposed::default();
         let mut lost = Barrier::new(exposed.clone());
-        lost.relaxed_begins();
-        lost.relaxed_begins();
-        lost.relaxed_ends(true);
-        lost.relaxed_strays();
+        lost.relaxed_begins(true);
+        lost.relaxed_begins(true);
+        lost.relaxed_ends(true, true);
+        lost.relaxed_strays(true);
         let left = lost.leave();
         drop(lost);
-        assert_eq!(exposed.count(), 2);
+        assert_eq!(exposed.count().awaited, 2);
         let mut next = Barrier::new(exposed.clone());
         next.inherit(left);
         assert!(next.send(), "nobody has to ask for it");
         next.returns();
-        assert_eq!(exposed.count(), 1, "one may still be committed");
-        next.inherit(1);
+        assert_eq!(exposed.count().awaited, 1, "one may still be committed");
+        next.inherit(Transactions::one(true));
         assert!(next.send());
         next.returns();
-        assert_eq!(exposed.count(), 0);
+        assert_eq!(exposed.count(), Transactions::default());
+    }
+
+    /// Who does not wait for its own commits sees those of others that do.
+    #[test]
+    fn who_waits_for_nothing_waits_for_what_others_wait_for() {
+        let exposures = Exposures::default();
+        let mut here = Barriers::new(exposures.clone(), 1);
+        let mut there = Barriers::new(exposures, 1);
+        let mine = here.relaxed_begins(None);
+        here.relaxed_ends(mine, false);
+        assert_eq!(here.told(None, None), Until::AT_ONCE, "its own");
+        assert_ne!(here.told(Some(Level::On), None), Until::AT_ONCE, "who waits sees it");
+        let other = there.relaxed_begins(Some(Level::On));
+        assert_ne!(here.told(None, None), Until::AT_ONCE);
+        there.relaxed_ends(other, true);
+        assert_ne!(here.told(None, None), Until::AT_ONCE);
+        assert!(first(&mut there).send());
+        first(&mut there).returns();
+        assert_eq!(here.told(None, None), Until::AT_ONCE);
+        // It asked to wait while its transaction was open.
+        let late = there.relaxed_begins(None);
+        assert_eq!(here.told(None, None), Until::AT_ONCE);
+        there.relaxed_ends(late, true);
+        assert_ne!(here.told(None, None), Until::AT_ONCE);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
@@ -140,10 +140,17 @@ pub struct Client {
     pub dirty: bool,
     /// Whether its answers wait until its socket takes more.
     pub blocked: bool,
-    /// The session that is not read until it has read more of its answers, and since when.
+    /// The session that is not read until it has read more of its answers, and since when, less the
+    /// time that what it read since may take.
     pub stalls: Option<(usize, Instant)>,
+    /// How long it had others waiting so before, since its statement was sent.
+    pub stalled: Duration,
     /// Whether it is among those that are read later.
     pub put_off: bool,
+    /// Whether it sends nothing more: it goes once what it has sent is done.
+    pub ends: bool,
+    /// Whether it has said so, and hears nothing more either.
+    pub deaf: bool,
     /// Whether what it has in flight is to be cancelled once that runs.
     pub cancels: bool,
 }
@@ -182,7 +189,10 @@ impl Client {
             dirty: false,
             blocked: false,
             stalls: None,
+            stalled: Duration::ZERO,
             put_off: false,
+            ends: false,
+            deaf: false,
             cancels: false,
         }
     }
@@ -196,9 +206,12 @@ impl Client {
 
     /// It has not prepared after all what a unit would have.
     pub fn unprepare(&mut self, unit: &Unit) {
-        for part in &unit.parts {
-            if let Part::Parse(statement, name) = part {
-                self.statements.forget(name, statement);
+        for part in unit.parts.iter().rev() {
+            if let Part::Parse(_, naming)
+            | Part::CloseStatement(naming)
+            | Part::Deallocate(naming) = part
+            {
+                self.statements.undo(naming.clone());
             }
         }
     }

@@ -257,6 +257,13 @@ impl Control {
         }
     }
 
+    /// A worker lacks a session that others may have to spare.
+    pub fn make_room(&self, asks: usize, database: &str, user: &str) {
+        for (_, worker) in self.workers().iter().enumerate().filter(|(of, _)| *of != asks) {
+            worker.tell(Order::MakeRoom(database.to_owned(), user.to_owned()));
+        }
+    }
+
     /// What is paused or disabled.
     pub fn paused(&self) -> Paused {
         lock(&self.0.paused).clone()

@@ -8,7 +8,7 @@ use std::time::Instant;
 use mio::Waker;
 use walwright_wire::{CancelKey, ConnectOptions, Connection, Connector, Stream, WireError, cancel};
 
-use crate::levels::{Barriers, Level};
+use crate::levels::{Barriers, Cover, Level};
 use crate::lookup::{Answers, look_up};
 use crate::lookups::Names;
 use crate::options::{Server, SessionAttributes};
@@ -37,8 +37,8 @@ pub enum Purpose {
 pub struct Stray {
     /// The server's process.
     pub process: u32,
-    /// The barrier that is to cover it.
-    pub covers: usize,
+    /// What is to cover it.
+    pub covers: Cover,
 }
 
 /// A session, unique for the life of a worker.

@@ -13,7 +13,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind, IoSlice, IoSliceMut, Read, Wr
 use std::mem::MaybeUninit;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -207,10 +207,10 @@ impl Handover {
         control: Control,
         exposures: Vec<Exposures>,
     ) -> io::Result<Handover> {
-        // Whoever was there hands over no more.
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            _ => {}
+        // Whoever was there hands over no more. A file of another kind is not ours to remove.
+        let there = std::fs::symlink_metadata(path);
+        if there.is_ok_and(|of| of.file_type().is_socket()) {
+            std::fs::remove_file(path)?;
         }
         let listener = UnixListener::bind(path)?;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;

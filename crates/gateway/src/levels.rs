@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::barrier::Transactions;
 use crate::{Barrier, Epoch, Exposed};
 
 /// How durable a commit has to be before its client is told, as `synchronous_commit` has it but
@@ -67,6 +68,15 @@ impl Until {
     }
 }
 
+/// What covers a relaxed transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cover {
+    /// The place of its barrier among those of its life.
+    pub barrier: usize,
+    /// Whether its client waited for that when it began.
+    pub waits: bool,
+}
+
 /// Transactions of one server that can still be taken back, by the barrier that covers them.
 /// All workers of a gateway share it.
 #[derive(Debug, Clone, Default)]
@@ -80,7 +90,11 @@ pub struct Exposures {
 impl Exposures {
     /// What another gateway before the same server may have committed and not flushed: as long
     /// as it may, every reader waits for a flush, where standbys confirm for one of level `on`.
-    pub const OTHERS: [usize; Level::ALL.len()] = [1, 0, 1, 0];
+    pub const OTHERS: Left = {
+        let (one, none) =
+            (Transactions { awaited: 1, unawaited: 0 }, Transactions { awaited: 0, unawaited: 0 });
+        [one, none, one, none]
+    };
 
     /// Another gateway is before the same server from now on.
     pub fn share(&self) {
@@ -89,9 +103,12 @@ impl Exposures {
 
     /// How many there are.
     pub fn count(&self) -> usize {
-        self.of.iter().map(Exposed::count).sum()
+        self.of.iter().map(|of| of.count().count()).sum()
     }
 }
+
+/// Transactions that nothing covers yet, by the levels of their barriers.
+pub type Left = [Transactions; Level::ALL.len()];
 
 /// The barriers of one life of a server: one where there are no synchronous standbys, where all
 /// levels mean a flush by the server; else one for each level.
@@ -124,8 +141,8 @@ impl Barriers {
     }
 
     /// The sessions are lost: how many transactions of each barrier nothing covers.
-    pub fn leave(mut self) -> [usize; Level::ALL.len()] {
-        let mut left = [0; Level::ALL.len()];
+    pub fn leave(mut self) -> Left {
+        let mut left = Left::default();
         for (left, barrier) in left.iter_mut().zip(&mut self.of) {
             *left = barrier.leave();
         }
@@ -133,7 +150,7 @@ impl Barriers {
     }
 
     /// Takes over what the barriers of an earlier life left uncovered.
-    pub fn inherit(&mut self, left: [usize; Level::ALL.len()]) {
+    pub fn inherit(&mut self, left: Left) {
         let last = self.of.len() - 1;
         for (place, left) in left.into_iter().enumerate() {
             // Without standbys a flush is all that there is to wait for.
@@ -172,47 +189,56 @@ impl Barriers {
 
     /// A transaction of a client at a level is about to be sent to a relaxed session: the
     /// barrier that will cover it.
-    pub fn relaxed_begins(&mut self, level: Option<Level>) -> usize {
-        let place = self.place(level);
-        self.of[place].relaxed_begins();
-        place
+    pub fn relaxed_begins(&mut self, level: Option<Level>) -> Cover {
+        let cover = Cover { barrier: self.place(level), waits: level.is_some() };
+        self.of[cover.barrier].relaxed_begins(cover.waits);
+        cover
     }
 
     /// It ended: what its answer waits for.
-    pub fn relaxed_ends(&mut self, place: usize, waits: bool) -> Until {
-        match self.of.get_mut(place) {
-            Some(barrier) => Until { barrier: place, epoch: barrier.relaxed_ends(waits) },
+    pub fn relaxed_ends(&mut self, of: Cover, waits: bool) -> Until {
+        match self.of.get_mut(of.barrier) {
+            Some(barrier) => {
+                Until { barrier: of.barrier, epoch: barrier.relaxed_ends(of.waits, waits) }
+            }
             None => Until::AT_ONCE,
         }
     }
 
     /// Its session is lost before it ended.
-    pub fn relaxed_strays(&mut self, place: usize) {
-        if let Some(barrier) = self.of.get_mut(place) {
-            barrier.relaxed_strays();
+    pub fn relaxed_strays(&mut self, of: Cover) {
+        if let Some(barrier) = self.of.get_mut(of.barrier) {
+            barrier.relaxed_strays(of.waits);
         }
     }
 
     /// It ended and wrote nothing.
-    pub fn relaxed_ends_unwritten(&mut self, place: usize) {
-        if let Some(barrier) = self.of.get_mut(place) {
-            barrier.relaxed_ends_unwritten();
+    pub fn relaxed_ends_unwritten(&mut self, of: Cover) {
+        if let Some(barrier) = self.of.get_mut(of.barrier) {
+            barrier.relaxed_ends_unwritten(of.waits);
         }
     }
 
     /// An answer arrived that may tell of what others committed. It waits for the strictest
     /// barrier that one of those waits for, or for its own client's level, whichever is the
-    /// stricter. `own` is the barrier of a transaction of its own client that is open. Another
-    /// worker's life may have more barriers than this one: its last covers theirs as far as it
-    /// can, and tells in return that standbys are named by now.
-    pub fn told(&mut self, level: Level, own: Option<usize>) -> Until {
-        let exposed =
-            |place: usize| self.exposures.of[place].count() > usize::from(own == Some(place));
+    /// stricter. `own` covers a transaction of its own client that is open. A client without a
+    /// level waits for those alone whose clients do, and for the server's own flush: it may lose
+    /// what it commits, and not what they do. Another worker's life may have more barriers than
+    /// this one: its last covers theirs as far as it can, and tells in return that standbys are
+    /// named by now.
+    pub fn told(&mut self, level: Option<Level>, own: Option<Cover>) -> Until {
+        let exposed = |place: usize| {
+            let count = self.exposures.of[place].count();
+            let own = own.filter(|own| own.barrier == place && (own.waits || level.is_some()));
+            let count = if level.is_some() { count.count() } else { count.awaited as usize };
+            count > usize::from(own.is_some())
+        };
         let Some(last) = self.of.len().checked_sub(1) else { return Until::AT_ONCE };
         let Some(highest) = (0..Level::ALL.len()).rev().find(|&place| exposed(place)) else {
             return Until::AT_ONCE;
         };
-        self.wait(highest.min(last).max(self.place(Some(level))))
+        let strictest = highest.min(last).max(self.place(level));
+        self.wait(level.map_or(0, |_| strictest))
     }
 
     /// Something waits for the first of these barriers that is sent from now on.
@@ -232,9 +258,9 @@ mod tests {
     fn without_standbys_every_level_is_one_flush() {
         let mut barriers = Barriers::new(Exposures::default(), 1);
         for level in Level::ALL {
-            let place = barriers.relaxed_begins(Some(level));
-            assert_eq!(place, 0);
-            let until = barriers.relaxed_ends(place, true);
+            let cover = barriers.relaxed_begins(Some(level));
+            assert_eq!(cover.barrier, 0);
+            let until = barriers.relaxed_ends(cover, true);
             assert!(!barriers.has_returned(until));
             let barrier = barriers.get_mut(0).unwrap();
             assert!(barrier.send());
@@ -249,19 +275,19 @@ mod tests {
             for reader in Level::ALL {
                 let exposures = Exposures::default();
                 let mut barriers = Barriers::new(exposures.clone(), 4);
-                assert_eq!(barriers.told(reader, None), Until::AT_ONCE);
+                assert_eq!(barriers.told(Some(reader), None), Until::AT_ONCE);
                 // The writer may be at another worker.
                 let mut others = Barriers::new(exposures, 4);
-                let place = others.relaxed_begins(Some(writer));
-                let until = barriers.told(reader, None);
+                let cover = others.relaxed_begins(Some(writer));
+                let until = barriers.told(Some(reader), None);
                 assert_eq!(until.barrier, writer.max(reader) as usize);
                 assert!(!barriers.has_returned(until));
-                others.relaxed_ends(place, true);
-                assert_ne!(barriers.told(reader, None), Until::AT_ONCE);
-                let covers = others.get_mut(place).unwrap();
+                others.relaxed_ends(cover, true);
+                assert_ne!(barriers.told(Some(reader), None), Until::AT_ONCE);
+                let covers = others.get_mut(cover.barrier).unwrap();
                 assert!(covers.send());
                 covers.returns();
-                assert_eq!(barriers.told(reader, None), Until::AT_ONCE);
+                assert_eq!(barriers.told(Some(reader), None), Until::AT_ONCE);
             }
         }
     }
@@ -272,9 +298,9 @@ mod tests {
             let exposures = Exposures::default();
             let mut alone = Barriers::new(exposures.clone(), 1);
             let mut others = Barriers::new(exposures, 4);
-            assert_eq!(alone.told(Level::On, None), Until::AT_ONCE);
+            assert_eq!(alone.told(Some(Level::On), None), Until::AT_ONCE);
             others.relaxed_begins(Some(writer));
-            let until = alone.told(Level::On, None);
+            let until = alone.told(Some(Level::On), None);
             assert_eq!(until.barrier, 0);
             assert!(!alone.has_returned(until), "{writer:?}");
         }
@@ -294,9 +320,9 @@ mod tests {
     fn one_does_not_wait_for_what_oneself_has_open() {
         let mut barriers = Barriers::new(Exposures::default(), 4);
         let mine = barriers.relaxed_begins(Some(Level::On));
-        assert_eq!(barriers.told(Level::On, Some(mine)), Until::AT_ONCE);
+        assert_eq!(barriers.told(Some(Level::On), Some(mine)), Until::AT_ONCE);
         barriers.relaxed_begins(Some(Level::On));
-        assert_ne!(barriers.told(Level::On, Some(mine)), Until::AT_ONCE);
+        assert_ne!(barriers.told(Some(Level::On), Some(mine)), Until::AT_ONCE);
     }
 
     #[test]
@@ -307,7 +333,7 @@ mod tests {
                 exposures.share();
                 let mut barriers = Barriers::new(exposures.clone(), count);
                 for _ in 0..2 {
-                    let until = barriers.told(level, None);
+                    let until = barriers.told(Some(level), None);
                     assert_ne!(until, Until::AT_ONCE);
                     let covers = barriers.get_mut(until.barrier).unwrap();
                     assert!(covers.send());
@@ -316,12 +342,12 @@ mod tests {
                 }
                 // The other has gone: what it left is covered by the next barriers.
                 barriers.inherit(Exposures::OTHERS);
-                assert_ne!(barriers.told(level, None), Until::AT_ONCE);
+                assert_ne!(barriers.told(Some(level), None), Until::AT_ONCE);
                 for barrier in barriers.iter_mut() {
                     assert!(barrier.send() || count > 1, "nobody has to ask for it");
                     barrier.returns();
                 }
-                assert_eq!(barriers.told(level, None), Until::AT_ONCE);
+                assert_eq!(barriers.told(Some(level), None), Until::AT_ONCE);
             }
         }
     }

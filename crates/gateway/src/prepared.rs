@@ -272,14 +272,17 @@ impl OnSession {
         self.used.clear();
     }
 
-    /// The statement to give up where there are more than `most`.
-    pub fn excess(&mut self, most: usize) -> Option<u64> {
-        if self.used.len() <= most {
-            return None;
+    /// The statements to give up where there are more than `most`.
+    pub fn excess(&mut self, most: usize) -> Vec<u64> {
+        let count = self.used.len().saturating_sub(most);
+        if count == 0 {
+            return Vec::new();
         }
-        let (&id, _) = self.used.iter().min_by_key(|(_, of)| of.used)?;
-        self.used.remove(&id);
-        Some(id)
+        let mut oldest: Vec<(u64, u64)> = self.used.iter().map(|(&id, of)| (of.used, id)).collect();
+        oldest.select_nth_unstable(count - 1);
+        let given_up: Vec<u64> = oldest[..count].iter().map(|&(_, id)| id).collect();
+        given_up.iter().for_each(|id| _ = self.used.remove(id));
+        given_up
     }
 }
 
@@ -336,9 +339,9 @@ mod tests {
         assert!(!session.touch(1, now));
         assert!(!session.touch(2, now));
         assert!(session.touch(1, now));
-        assert_eq!(session.excess(2), None);
+        assert_eq!(session.excess(2), [0; 0]);
         assert!(!session.touch(3, now));
-        assert_eq!(session.excess(2), Some(2));
+        assert_eq!(session.excess(2), [2]);
         assert!(!session.touch(2, now));
     }
 

@@ -1,7 +1,7 @@
 //! One server session: what was sent on it, and whose each answer is.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,11 +11,12 @@ use walwright_wire::backend::{self, ErrorFields};
 use walwright_wire::{CancelKey, ConnectOptions, Stream};
 
 use crate::dial::{Opened, SessionId};
+use crate::levels::Cover;
 use crate::messages::columns_changed;
 use crate::prepared::{Columns, Definitions, Known, OWN_PREFIX, OnSession, Prepared, Told};
 use crate::settings::{Change, Settings};
 use crate::statement::{Effects, Pin, contains_word};
-use crate::unit::{End, LONGEST, Name, Part, Unit, frame_into, framed};
+use crate::unit::{End, LONGEST, Name, Naming, Part, Unit, frame_into, framed};
 use crate::{ClientId, Hold, Level, SessionKind};
 
 /// Most prepared statements that a session keeps.
@@ -29,14 +30,14 @@ const LONG: usize = 16 * 1024;
 #[derive(Debug, Clone)]
 enum Expect {
     /// ParseComplete: told to the client under the name it gave, or kept from it.
-    Parse(Arc<Prepared>, Option<Name>),
+    Parse(Arc<Prepared>, Option<Naming>),
     /// An error that says that the name is taken: a statement by its number, and what its client
     /// calls it.
     Taken(u64, Name),
     /// An error, where the client is told this one: its statement would not be what it was.
     Refused(Vec<u8>),
     /// EmptyQueryResponse, where the client is told that a statement is deallocated.
-    Deallocate,
+    Deallocate(Naming),
     /// BindComplete, for one of the gateway's own statements by its number.
     Bind(Option<u64>),
     /// RowDescription or NoData, for a statement after ParameterDescription.
@@ -49,7 +50,7 @@ enum Expect {
     /// All that comes up to ReadyForQuery: a simple Query or a function call.
     Query,
     /// Nothing: the gateway answers with a message of this type.
-    Synthesise(u8),
+    Synthesise(u8, Naming),
 }
 
 /// One of the gateway's own statements that is described.
@@ -80,7 +81,7 @@ pub struct Slot {
     /// Whether an error came.
     pub failed: bool,
     /// The barrier that covers its transaction, if that is relaxed and its own.
-    pub covers: Option<usize>,
+    pub covers: Option<Cover>,
     /// What it was, where it may be sent once more: a cancel that was meant for another may
     /// hit it.
     pub again: Option<Box<Unit>>,
@@ -105,8 +106,20 @@ pub struct Slot {
     pub left_block: bool,
     /// What it does to the settings of its session, if it is run and all goes well.
     change: Option<Change>,
-    /// Statements that the client has not after all: an error came before them.
-    pub unprepared: HashMap<Name, Arc<Prepared>>,
+    /// What the client's statements are not called after all, in its order: an error came before.
+    pub undone: Vec<Naming>,
+}
+
+/// Who may have changed, by what it called, how a session commits since that was set: no text tells
+/// what a function does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Touched {
+    /// Nobody.
+    Nobody,
+    /// One client.
+    By(ClientId),
+    /// More than one.
+    ByMany,
 }
 
 impl Slot {
@@ -136,7 +149,7 @@ impl Slot {
             commits_within: false,
             left_block: false,
             change: None,
-            unprepared: HashMap::new(),
+            undone: Vec::new(),
         }
     }
 }
@@ -227,8 +240,10 @@ pub struct Session {
     pub owner: Option<ClientId>,
     /// Whether nothing more is sent on it until it is idle, since somebody needs it alone.
     pub reserved: bool,
+    /// Who may have changed how it commits.
+    pub touched: Touched,
     /// The barrier that covers a transaction that is open on it.
-    pub exposed: Option<usize>,
+    pub exposed: Option<Cover>,
     /// Whether its client may have changed how long it waits when it commits.
     pub opted_out: bool,
     /// Since when what is in front of the ledger is there, and how often the server was asked
@@ -298,6 +313,7 @@ impl Session {
             ledger: VecDeque::new(),
             owner: None,
             reserved: false,
+            touched: Touched::Nobody,
             exposed: None,
             opted_out: false,
             front: (Instant::now(), 0),
@@ -366,7 +382,7 @@ impl Session {
     }
 
     /// The barrier that covers what runs on it for a client, if that is relaxed.
-    pub fn covers(&self, client: ClientId) -> Option<usize> {
+    pub fn covers(&self, client: ClientId) -> Option<Cover> {
         let front = self.ledger.front().filter(|slot| slot.client == client);
         self.exposed.or(front.and_then(|slot| slot.covers))
     }
@@ -380,7 +396,9 @@ impl Session {
     /// Gives it the settings of a client, by statements of the gateway's own.
     pub fn take_settings(&mut self, settings: &Settings) {
         let settings = settings.given_to(self.kind);
-        let sql = self.settings.towards(&settings);
+        let anew = self.kind == SessionKind::Synchronous && self.touched != Touched::Nobody;
+        self.touched = Touched::Nobody;
+        let sql = self.settings.towards(&settings, anew);
         if !sql.is_empty() {
             self.definitions.1 += u64::from(contains_word(sql.as_bytes(), "search_path"));
             self.send_own(&sql, false);
@@ -403,6 +421,14 @@ impl Session {
         self.send_own("DISCARD SEQUENCES", false);
     }
 
+    /// Whether it commits for a client as that client has it, as far as that depends on what others
+    /// have called: a session that flushes by itself may have been told not to.
+    pub fn commits_as_set_for(&self, client: ClientId) -> bool {
+        self.kind == SessionKind::Relaxed
+            || matches!(self.touched, Touched::Nobody)
+            || self.touched == Touched::By(client)
+    }
+
     /// Whether a cancel may be sent for a client: none is on its way, and what the last was meant
     /// for has answered, or asks again because it hit nothing.
     pub fn may_cancel(&self, id: ClientId) -> bool {
@@ -422,6 +448,7 @@ impl Session {
     pub fn reset(&mut self) {
         self.send_own("DISCARD ALL", false);
         (self.opted_out, self.own_sequences) = (false, false);
+        self.touched = Touched::Nobody;
         self.settings = Settings::default();
         self.statements.clear();
         self.stale.clear();
@@ -487,7 +514,7 @@ impl Session {
 
     /// Puts a unit into the bytes to send, and into the ledger. `redefined` counts how often the
     /// objects of the server were.
-    pub fn send(&mut self, client: ClientId, unit: Unit, covers: Option<usize>, redefined: u64) {
+    pub fn send(&mut self, client: ClientId, unit: Unit, covers: Option<Cover>, redefined: u64) {
         self.definitions.0 = redefined;
         let Effects { redefines, forgets, commits_within, .. } = unit.effects;
         let shared = unit.need.hold == Hold::Shared && self.owner.is_none();
@@ -495,6 +522,13 @@ impl Session {
         // sent behind may have to make way.
         let again = shared.then(|| Box::new(unit.clone()));
         self.marked |= unit.need.hold == Hold::Pinned(Pin::Session);
+        if unit.effects.may_call {
+            self.touched = match self.touched {
+                Touched::Nobody => Touched::By(client),
+                Touched::By(other) if other == client => Touched::By(client),
+                _ => Touched::ByMany,
+            };
+        }
         let open = self.ledger.pop_back_if(|slot| !slot.synced);
         let mut slot = open.unwrap_or_else(|| Slot::new(client, false));
         slot.covers = slot.covers.or(covers);
@@ -506,9 +540,10 @@ impl Session {
             let forgets = forgets && matches!(part, Part::Plain(b'Q', _) | Part::Bind { .. });
             match part {
                 // After an error the server skips all up to the Sync.
-                Part::Parse(statement, name) if slot.failed => {
-                    slot.unprepared.insert(name, statement);
+                Part::Parse(_, naming) | Part::CloseStatement(naming) if slot.failed => {
+                    slot.undone.push(naming);
                 }
+                Part::Deallocate(naming) if slot.failed => slot.undone.push(naming),
                 Part::Plain(b'S', _) => self.send_part(&mut slot, part),
                 _ if slot.failed => {}
                 part => self.send_part(&mut slot, part),
@@ -535,7 +570,7 @@ impl Session {
     fn send_part(&mut self, slot: &mut Slot, part: Part) {
         match part {
             Part::Plain(tag, message) => {
-                if tag == b'H' && matches!(slot.expects.back(), Some(Expect::Synthesise(_))) {
+                if tag == b'H' && matches!(slot.expects.back(), Some(Expect::Synthesise(..))) {
                     // What the gateway answers is told where the server's answers come in: this
                     // has it say something.
                     let name = format!("S{OWN_PREFIX}{NO_STATEMENT}\0");
@@ -552,25 +587,26 @@ impl Session {
                     _ => None,
                 });
             }
-            Part::Parse(statement, name) => {
+            Part::Parse(statement, naming) => {
                 match self.statements.prepare(statement.id, self.definitions) {
                     Known::Yes => {
-                        slot.expects.push_back(Expect::Synthesise(backend::PARSE_COMPLETE));
+                        let said = Expect::Synthesise(backend::PARSE_COMPLETE, naming);
+                        slot.expects.push_back(said);
                         return;
                     }
                     Known::Before => self.stale.push(statement.id),
                     Known::No => {}
                 }
-                self.parse(slot, &statement, Some(name), None);
+                self.parse(slot, &statement, Some(naming), None);
             }
             Part::ParseAgain { taken, name, rest } => {
                 self.ensure(slot, &taken, None);
                 frame_into(&mut self.out, b'P', &[taken.name().as_bytes(), b"\0", &rest]);
                 slot.expects.push_back(Expect::Taken(taken.id, name));
             }
-            Part::Deallocate => {
+            Part::Deallocate(naming) => {
                 frame_into(&mut self.out, b'Q', &[b"\0"]);
-                slot.expects.push_back(Expect::Deallocate);
+                slot.expects.push_back(Expect::Deallocate(naming));
             }
             Part::Bind { statement, told, portal, rest } => {
                 let refused = self.refused.iter().position(|(id, _)| *id == statement.id);
@@ -598,8 +634,8 @@ impl Session {
                 let described = Described { id, parse, told: Some(told) };
                 slot.expects.push_back(Expect::Describe(Some(described)));
             }
-            Part::CloseStatement => {
-                slot.expects.push_back(Expect::Synthesise(backend::CLOSE_COMPLETE));
+            Part::CloseStatement(naming) => {
+                slot.expects.push_back(Expect::Synthesise(backend::CLOSE_COMPLETE, naming));
             }
         }
     }
@@ -635,10 +671,12 @@ impl Session {
         &mut self,
         slot: &mut Slot,
         statement: &Arc<Prepared>,
-        name: Option<Name>,
+        naming: Option<Naming>,
         parameters: Option<&[u8]>,
     ) {
-        let excess = self.statements.excess(MOST_STATEMENTS);
+        // What a unit is looked at for is there when it is sent, however much that is.
+        let most = if slot.looks { usize::MAX } else { MOST_STATEMENTS };
+        let excess = self.statements.excess(most);
         for old in self.stale.drain(..).chain(excess) {
             let name = format!("S{OWN_PREFIX}{old}\0");
             frame_into(&mut self.out, b'C', &[name.as_bytes()]);
@@ -655,7 +693,7 @@ impl Session {
             }
             None => frame_into(&mut self.out, b'P', &[front[0], front[1], &statement.body]),
         }
-        slot.expects.push_back(Expect::Parse(statement.clone(), name));
+        slot.expects.push_back(Expect::Parse(statement.clone(), naming));
     }
 
     /// What arrived now, with what was left of a message before it.
@@ -884,15 +922,20 @@ impl Session {
                 };
                 for expect in slot.expects.drain(..) {
                     match expect {
-                        Expect::Parse(statement, name) => {
+                        Expect::Parse(statement, naming) => {
                             self.statements.forget(statement.id);
-                            slot.unprepared.extend(name.map(|name| (name, statement)));
+                            slot.undone.extend(naming);
                         }
+                        Expect::Synthesise(_, naming) => slot.undone.push(naming),
                         // The server has skipped it.
                         Expect::Close { own: Some(id) } if id != NO_STATEMENT => {
                             self.stale.push(id)
                         }
-                        Expect::Query | Expect::Deallocate => slot.synced = false,
+                        Expect::Deallocate(naming) => {
+                            slot.undone.push(naming);
+                            slot.synced = false;
+                        }
+                        Expect::Query => slot.synced = false,
                         _ => {}
                     }
                 }
@@ -971,7 +1014,7 @@ impl Session {
             | backend::EMPTY_QUERY_RESPONSE
             | backend::PORTAL_SUSPENDED => match slot.expects.pop_front() {
                 Some(Expect::Execute) => self.copying_in = false,
-                Some(Expect::Deallocate) if tag == backend::EMPTY_QUERY_RESPONSE => {
+                Some(Expect::Deallocate(_)) if tag == backend::EMPTY_QUERY_RESPONSE => {
                     let said = framed(backend::COMMAND_COMPLETE, b"DEALLOCATE\0");
                     events.push(Event::Said(client, said));
                     return Ok(());
@@ -1048,8 +1091,8 @@ fn is_of_stale_plan(body: &[u8]) -> bool {
 
 /// Puts the gateway's own messages where they belong.
 fn synthesise(slot: &mut Slot, events: &mut Vec<Event>) {
-    while let Some(Expect::Synthesise(tag)) =
-        slot.expects.pop_front_if(|expect| matches!(expect, Expect::Synthesise(_)))
+    while let Some(Expect::Synthesise(tag, _)) =
+        slot.expects.pop_front_if(|expect| matches!(expect, Expect::Synthesise(..)))
     {
         events.push(Event::Synthesise(slot.client, tag));
     }

@@ -40,6 +40,38 @@ impl Change {
         }
     }
 
+    /// Whether its success tells nothing of what others committed. Some values have to be in the
+    /// catalogs (`default_text_search_config`), some settings are granted, extensions check theirs
+    /// as they like; who sets one of the others need not wait.
+    pub fn tells_nothing(&self) -> bool {
+        const ALONE: [&str; 20] = [
+            "application_name",
+            "bytea_output",
+            "client_min_messages",
+            "datestyle",
+            "default_transaction_deferrable",
+            "default_transaction_isolation",
+            "default_transaction_read_only",
+            "extra_float_digits",
+            "idle_in_transaction_session_timeout",
+            "intervalstyle",
+            "jit",
+            "lock_timeout",
+            "plan_cache_mode",
+            "row_security",
+            "search_path",
+            "standard_conforming_strings",
+            "statement_timeout",
+            "synchronous_commit",
+            "timezone",
+            "work_mem",
+        ];
+        match self {
+            Change::Set(name, _) => ALONE.contains(&name.as_str()),
+            Change::Reset(_) | Change::ResetAll => true,
+        }
+    }
+
     /// What one statement does that changes a setting for the session and nothing else; `None`
     /// for any other, and for what does more than that (roles, SET LOCAL).
     pub fn of(sql: &str) -> Option<Change> {
@@ -149,6 +181,8 @@ fn tracked(name: &str) -> Option<String> {
         "transaction_read_only",
         "transaction_deferrable",
         "seed",
+        // The server would end the session while another client has it.
+        "idle_session_timeout",
     ];
     let is_plain = !name.is_empty() && name.chars().all(plain);
     (is_plain && !untracked.contains(&name.as_str())).then_some(name)
@@ -168,6 +202,11 @@ impl Settings {
             }
             Change::ResetAll => *self = Settings::default(),
         }
+    }
+
+    /// Bytes of the names and statements that are kept.
+    pub fn bytes(&self) -> usize {
+        self.of.iter().map(|(name, sql)| name.len() + sql.len()).sum()
     }
 
     /// Those that a session of a kind is given: a relaxed one never waits for a flush.
@@ -190,14 +229,15 @@ impl Settings {
         if value.eq_ignore_ascii_case("default") { default } else { Level::of(value) }
     }
 
-    /// The statements that make these settings of a session into others.
-    pub fn towards(&self, others: &Settings) -> String {
+    /// The statements that make these settings of a session into others; `anew` where how it
+    /// commits may not be as it was set.
+    pub fn towards(&self, others: &Settings, anew: bool) -> String {
         let gone = self.of.keys().filter(|name| !others.of.contains_key(*name));
         let new = others.of.iter().filter(|(name, sql)| self.of.get(*name) != Some(sql));
         // Quoted, since a part of a name may be a word of SQL.
         let gone = gone.map(|name| format!("RESET \"{name}\";"));
         let mut all: String = gone.chain(new.map(|(_, sql)| format!("{sql};"))).collect();
-        if self.commit != others.commit {
+        if anew || self.commit != others.commit {
             match &others.commit {
                 Some(sql) => all.push_str(&format!("{sql};")),
                 None => all.push_str("RESET synchronous_commit;"),
@@ -254,8 +294,9 @@ mod tests {
         mine.apply(&Change::of("SET b = 2").unwrap());
         let mut theirs = Settings::default();
         theirs.apply(&Change::of("SET b = 3").unwrap());
-        assert_eq!(mine.towards(&theirs), "RESET \"a\";SET b = 3;");
-        assert_eq!(mine.towards(&mine), "");
+        assert_eq!(mine.towards(&theirs, false), "RESET \"a\";SET b = 3;");
+        assert_eq!(mine.towards(&mine, false), "");
+        assert_eq!(mine.towards(&mine, true), "RESET synchronous_commit;");
         mine.apply(&Change::ResetAll);
         assert_eq!(mine, Settings::default());
     }
@@ -277,9 +318,9 @@ mod tests {
             let plain = Settings::default();
             assert!(plain.serve(&settings, SessionKind::Relaxed));
             assert!(!plain.serve(&settings, SessionKind::Synchronous));
-            assert_eq!(plain.towards(&settings.given_to(SessionKind::Relaxed)), "");
+            assert_eq!(plain.towards(&settings.given_to(SessionKind::Relaxed), false), "");
         }
         let set = settings.given_to(SessionKind::Synchronous);
-        assert_eq!(set.towards(&Settings::default()), "RESET synchronous_commit;");
+        assert_eq!(set.towards(&Settings::default(), false), "RESET synchronous_commit;");
     }
 }

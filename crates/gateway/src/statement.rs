@@ -275,6 +275,8 @@ pub struct Effects {
     pub opts_out: bool,
     /// Whether it writes, other than through functions.
     pub writes: bool,
+    /// Whether it writes, or calls a function by its name.
+    pub acts: bool,
     /// Whether one of its statements may commit before it ends, as procedures do.
     pub commits_within: bool,
     /// Whether it may take numbers of sequences.
@@ -292,6 +294,7 @@ impl Effects {
     pub const UNKNOWN: Effects = Effects {
         opts_out: false,
         writes: true,
+        acts: true,
         commits_within: true,
         may_call: true,
         redefines: false,
@@ -311,6 +314,7 @@ impl Effects {
         Effects {
             opts_out: self.opts_out || other.opts_out,
             writes: self.writes || other.writes,
+            acts: self.acts || other.acts,
             commits_within: self.commits_within || other.commits_within,
             may_call: self.may_call || other.may_call,
             redefines: self.redefines || other.redefines,
@@ -327,15 +331,68 @@ impl Effects {
         ];
         let is = |any: &[&str]| statement.begins_with(any);
         let controls = statement.controls();
+        let writes = !statement.legible || !(controls || is(&READS));
         Effects {
             opts_out: !statement.legible || names_commit(statement) || may_set(statement),
-            writes: !statement.legible || !(controls || is(&READS)),
+            writes,
+            acts: writes || calls(statement.text),
             commits_within: !statement.legible || !(controls || is(&WHOLE)),
             may_call: !(controls || is(&["SET", "RESET", "SHOW"])),
             redefines: redefines(statement),
             forgets: is(&["DISCARD", "DEALLOCATE"]),
         }
     }
+}
+
+/// Whether a text may call a function by its name: a name stands before a parenthesis, or a comment
+/// is among what is in front of one.
+fn calls(text: &[u8]) -> bool {
+    const NO_NAMES: [&[u8]; 31] = [
+        b"ALL",
+        b"AND",
+        b"ANY",
+        b"AS",
+        b"BETWEEN",
+        b"BY",
+        b"CASE",
+        b"DISTINCT",
+        b"ELSE",
+        b"EXCEPT",
+        b"EXISTS",
+        b"FILTER",
+        b"FROM",
+        b"HAVING",
+        b"IN",
+        b"INTERSECT",
+        b"IS",
+        b"JOIN",
+        b"LATERAL",
+        b"LIKE",
+        b"LIMIT",
+        b"NOT",
+        b"OFFSET",
+        b"ON",
+        b"OR",
+        b"SELECT",
+        b"SOME",
+        b"THEN",
+        b"UNION",
+        b"USING",
+        b"VALUES",
+    ];
+    let has = |mark: &[u8]| text.windows(2).any(|two| two == mark);
+    if text.contains(&b'(') && (has(b"--") || has(b"/*")) {
+        return true;
+    }
+    let is_part =
+        |byte: &u8| byte.is_ascii_alphanumeric() || *byte >= 0x80 || b"_$\"".contains(byte);
+    let opened = text.iter().enumerate().filter(|(_, byte)| **byte == b'(');
+    let before = opened.map(|(at, _)| text[..at].trim_ascii_end());
+    before.filter(|before| before.last().is_some_and(is_part)).any(|before| {
+        let begins = before.iter().rposition(|byte| !is_part(byte)).map_or(0, |at| at + 1);
+        let word = &before[begins..];
+        !NO_NAMES.iter().any(|of| word.eq_ignore_ascii_case(of))
+    })
 }
 
 /// Whether a statement may change what others mean.
@@ -465,6 +522,36 @@ mod tests {
             "SELECT a",
         ] {
             assert_eq!(of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn calls_are_found_by_the_parenthesis_behind_a_name() {
+        for sql in [
+            "SELECT f()",
+            "SELECT \"F\" (1)",
+            "SELECT a.f\n(1)",
+            "SELECT f/**/(1)",
+            "SELECT f -- ;\n(1)",
+            "SELECT count(*) FROM t",
+            "SELECT * FROM g(1)",
+            "SELECT é(1)",
+            "CALL p()",
+            "INSERT INTO t VALUES (1)",
+            "DO 'a'",
+        ] {
+            assert!(effects(sql).acts, "{sql}");
+        }
+        for sql in [
+            "SELECT a FROM t WHERE id = $1",
+            "SELECT a FROM t WHERE id IN (1, 2) AND (b OR NOT (c))",
+            "SELECT * FROM (SELECT 1) AS s JOIN u USING (id)",
+            "VALUES (1), (2)",
+            "BEGIN",
+            "SET a = 1",
+            "SHOW a",
+        ] {
+            assert!(!effects(sql).acts, "{sql}");
         }
     }
 

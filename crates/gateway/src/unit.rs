@@ -17,12 +17,12 @@ pub enum Part {
     /// A whole message that goes as it is; its type.
     Plain(u8, Vec<u8>),
     /// Parse of a statement.
-    Parse(Arc<Prepared>, Name),
+    Parse(Arc<Prepared>, Naming),
     /// Parse under a name that its client has given to this statement already: what comes after
     /// the name.
     ParseAgain { taken: Arc<Prepared>, name: Name, rest: Vec<u8> },
     /// DEALLOCATE of a statement, which only the gateway knows.
-    Deallocate,
+    Deallocate(Naming),
     /// Bind of a statement: the portal's name, and what comes after the statement's name.
     Bind { statement: Arc<Prepared>, told: Option<Arc<Told>>, portal: Name, rest: Vec<u8> },
     /// Describe of a statement.
@@ -30,7 +30,7 @@ pub enum Part {
     /// Describe of a portal that one of the unit's messages binds to a statement with a name.
     DescribePortal { statement: Arc<Prepared>, told: Arc<Told>, portal: Name },
     /// Close of a statement, which only the gateway knows.
-    CloseStatement,
+    CloseStatement(Naming),
 }
 
 /// A name as a client gave it, without its NUL.
@@ -71,6 +71,11 @@ impl Unit {
             && self.statements().count() == 1
     }
 
+    /// Whether it is a Sync and nothing else.
+    pub fn is_sync(&self) -> bool {
+        self.parts.iter().all(|part| matches!(part, Part::Plain(b'S', _)))
+    }
+
     /// How many Parse and Bind messages are in it.
     pub fn parses_and_binds(&self) -> (u64, u64) {
         self.parts.iter().fold((0, 0), |(parses, binds), part| match part {
@@ -103,12 +108,25 @@ pub enum End {
     Flush,
 }
 
+/// What a name of a client means by a message, and what it meant before: where the server does not
+/// get to the message, it means that again.
+#[derive(Debug, Clone)]
+pub struct Naming {
+    /// The name.
+    pub name: Name,
+    before: Option<Named>,
+    after: Option<Arc<Prepared>>,
+}
+
+/// A statement under a name, and what its client was told of it.
+type Named = (Arc<Prepared>, Arc<Told>);
+
 /// Statements of one client, by the names that it gave.
 #[derive(Debug, Default)]
 pub struct Statements {
-    named: HashMap<Name, (Arc<Prepared>, Arc<Told>)>,
+    named: HashMap<Name, Named>,
     unnamed: Option<Arc<Prepared>>,
-    /// Bytes of those with a name, and of their names.
+    /// Bytes that those with a name take, and their names.
     bytes: usize,
 }
 
@@ -127,28 +145,41 @@ impl Statements {
         self.named.get(name).map(|(_, told)| told.clone())
     }
 
-    fn insert(&mut self, name: &[u8], statement: Arc<Prepared>) {
-        if name.is_empty() {
-            self.unnamed = Some(statement);
-        } else {
-            self.remove(name);
-            self.bytes += name.len() + statement.body.len();
-            self.named.insert(name.to_vec(), (statement, Arc::default()));
-        }
+    /// Gives a name to a statement, or to none.
+    fn name(&mut self, name: &[u8], statement: Option<Arc<Prepared>>) -> Naming {
+        let after = statement.clone();
+        let before = self.set(name, statement.map(|statement| (statement, Arc::default())));
+        Naming { name: name.to_vec(), before, after }
     }
 
-    /// Forgets a name, if it still means this statement.
-    pub fn forget(&mut self, name: &[u8], statement: &Arc<Prepared>) {
-        if self.get(name).is_some_and(|known| Arc::ptr_eq(known, statement)) {
-            self.remove(name);
+    /// What a name means from now on; what it meant.
+    fn set(&mut self, name: &[u8], meaning: Option<Named>) -> Option<Named> {
+        if name.is_empty() {
+            let statement = meaning.map(|(statement, _)| statement);
+            let before = std::mem::replace(&mut self.unnamed, statement);
+            return before.map(|statement| (statement, Arc::default()));
         }
+        let before = self.named.remove(name);
+        if let Some((statement, _)) = &before {
+            self.bytes -= kept(name, statement);
+        }
+        if let Some(named) = meaning {
+            self.bytes += kept(name, &named.0);
+            self.named.insert(name.to_vec(), named);
+        }
+        before
     }
 
-    fn remove(&mut self, name: &[u8]) {
-        if name.is_empty() {
-            self.unnamed = None;
-        } else if let Some((statement, _)) = self.named.remove(name) {
-            self.bytes -= name.len() + statement.body.len();
+    /// Undoes a naming, if its name still means what that made of it.
+    pub fn undo(&mut self, naming: Naming) {
+        let Naming { name, before, after } = naming;
+        let is_as_named = match (self.get(&name), &after) {
+            (Some(known), Some(after)) => Arc::ptr_eq(known, after),
+            (None, None) => true,
+            _ => false,
+        };
+        if is_as_named {
+            self.set(&name, before);
         }
     }
 
@@ -157,7 +188,7 @@ impl Statements {
         self.named.len() + usize::from(self.unnamed.is_some())
     }
 
-    /// Bytes of those with a name, and of their names.
+    /// Bytes that those with a name take, and their names.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -166,6 +197,12 @@ impl Statements {
     pub fn clear(&mut self) {
         *self = Statements::default();
     }
+}
+
+/// About how many bytes a name and its statement take: with what is kept beside the texts.
+fn kept(name: &[u8], statement: &Prepared) -> usize {
+    const BESIDE: usize = 256;
+    name.len() + statement.body.len() + BESIDE
 }
 
 /// A client's message whose inside is damaged: the connection is of no use.
@@ -245,10 +282,10 @@ impl Gatherer {
                 if let Some(name) = deallocated(sql)
                     && statements.get(&name).is_some()
                 {
-                    statements.remove(&name);
+                    let naming = statements.name(&name, None);
                     let need = Need { session: SessionKind::Synchronous, hold: Hold::Shared };
                     self.ends_by_query(need)?;
-                    self.parts.push(Part::Deallocate);
+                    self.parts.push(Part::Deallocate(naming));
                     return Ok(Some(self.finish(End::Query)));
                 }
                 self.ends_by_query(Need::of(sql))?;
@@ -286,8 +323,8 @@ impl Gatherer {
                 // What is prepared runs nothing yet: any session will do, also while all that
                 // have transactions are taken.
                 let statement = registry.prepared(rest, redefined);
-                statements.insert(name, statement.clone());
-                self.parts.push(Part::Parse(statement, name.to_vec()));
+                let naming = statements.name(name, Some(statement.clone()));
+                self.parts.push(Part::Parse(statement, naming));
             }
             b'B' => {
                 let (portal, rest) = text(body)?;
@@ -324,8 +361,7 @@ impl Gatherer {
                         None => self.plain(tag, &[b"S", &foreign(name)[..], b"\0"].concat()),
                     },
                     (b'C', b'S') => {
-                        statements.remove(name);
-                        self.parts.push(Part::CloseStatement);
+                        self.parts.push(Part::CloseStatement(statements.name(name, None)));
                     }
                     (b'D', b'P') => match self.bound(name) {
                         Some(part) => self.parts.push(part),
@@ -355,6 +391,11 @@ impl Gatherer {
     /// What goes on before its Sync, since it is long.
     fn full(&mut self) -> Option<Unit> {
         (self.bytes > MOST_GATHERED).then(|| self.finish_before_sync())
+    }
+
+    /// Whether nothing is gathered.
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
     }
 
     /// What has to reach the server before anything that is copied in: it says then whether it
@@ -388,7 +429,7 @@ impl Gatherer {
         if self.executes {
             return Err(Malformed("a Query or FunctionCall comes between an Execute and its Sync"));
         }
-        let is_local = |part: &Part| matches!(part, Part::CloseStatement);
+        let is_local = |part: &Part| matches!(part, Part::CloseStatement(_));
         if self.flushed || !self.parts.iter().all(is_local) {
             self.needs(Need { session: SessionKind::Relaxed, hold: Hold::Transaction });
         }

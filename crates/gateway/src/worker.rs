@@ -23,6 +23,7 @@ use walwright_wire::backend::{self, ErrorFields};
 use walwright_wire::{ScramKeys, Stream, WireError};
 
 use crate::admission::{Admission, admit};
+use crate::barrier::Transactions;
 use crate::census::{Census, Counted};
 use crate::client::{Claim, Client, ClientStream, Opening, Phase, process_of, worker_of};
 use crate::control::{Action, Ask, Control, Paused, is_console};
@@ -31,7 +32,7 @@ use crate::dial::{
     UNWANTED, dial,
 };
 use crate::gateway::Handle;
-use crate::levels::Barriers;
+use crate::levels::{Barriers, Left};
 use crate::lookup::Answers;
 use crate::lookups::{Lookups, Names};
 use crate::messages::{self, Refusal};
@@ -40,7 +41,7 @@ use crate::pace::Pace;
 use crate::prepared::Registry;
 use crate::scram::{Exchange, Key, SCRAM, SCRAM_PLUS, Verifier};
 use crate::session::{Event, Forgotten, Session, Slot};
-use crate::settings::Settings;
+use crate::settings::{Change, Settings};
 use crate::statement::Need;
 use crate::stats::{BarrierStats, Stats, micros};
 use crate::tls::TlsStream;
@@ -72,14 +73,20 @@ const MOST_QUEUED: usize = 64;
 const MOST_UNREAD: usize = 1024 * 1024;
 /// Bytes of prepared statements that a client may have.
 const MOST_PREPARED: usize = 64 * 1024 * 1024;
+/// Bytes of settings that follow a client: they are compared, and given, from session to session.
+const MOST_SETTINGS: usize = 1024 * 1024;
 /// How often one socket is read in a turn, so that a flood leaves others theirs.
 const MOST_READS: usize = 16;
 /// How long a client that does not read may keep others from answers on the same session.
 const LONGEST_STALL: Duration = Duration::from_secs(10);
+/// Bytes a second that such a client may read without being counted as one that does not.
+const SLOWEST_READ: f64 = 100e3;
 /// A statement that runs longer than this has none sent behind it.
 const SLOW: Duration = Duration::from_millis(5);
 /// How long what runs may keep those behind it before it is asked whether it waits for a lock.
 const LINE: Duration = Duration::from_millis(100);
+/// How long what runs may keep those behind it at all.
+const LONGEST_LINE: Duration = Duration::from_secs(5);
 /// How often that time doubles from one question to the next about the same.
 const LINE_DOUBLES: u32 = 6;
 /// Connections beyond twice the limit of clients, so that who is too many can be told.
@@ -103,6 +110,11 @@ const LONE: u32 = 8;
 /// Connections that did not reach the server of the barrier before their clients are told.
 const MOST_STRAYS: u32 = 3;
 
+/// How long closing a session takes that made room for another.
+const SOON: Duration = Duration::from_millis(1);
+/// Why a session cannot be opened where there are as many as may be.
+const LIMIT: &str = "the limit of server sessions is reached";
+
 /// What a worker is told from outside.
 #[derive(Debug)]
 pub enum Order {
@@ -118,6 +130,8 @@ pub enum Order {
     Do(Action),
     /// A gateway that was there before has gone: what it left is to be covered.
     CoverOthers,
+    /// A worker has no session for a database and a user, and a limit keeps it from opening one.
+    MakeRoom(String, String),
     /// It is to end.
     End,
 }
@@ -154,6 +168,8 @@ struct Pool {
     arriving: Vec<ClientId>,
     /// Why the last attempt to open a session failed, and when the next is made.
     failed: Option<(String, Instant)>,
+    /// The kind of session that is opened first once a limit leaves room: there is none of it.
+    room_for: Option<SessionKind>,
     /// Whether its clients are made to wait.
     paused: bool,
     stats: Stats,
@@ -176,6 +192,16 @@ impl Pool {
             SessionKind::Synchronous => &mut self.synchronous,
         }
     }
+
+    /// Whether there is no session of a kind, none on its way, and somebody needs one.
+    fn lacks(&self, kind: SessionKind) -> bool {
+        let (side, arriving) = match kind {
+            SessionKind::Relaxed => (&self.relaxed, false),
+            SessionKind::Synchronous => (&self.synchronous, !self.arriving.is_empty()),
+        };
+        let is_needed = arriving || !side.waiting.is_empty();
+        is_needed && side.sessions.is_empty() && side.opening == 0
+    }
 }
 
 /// A server: one life of it at a time.
@@ -190,7 +216,7 @@ struct Upstream {
     /// When to try again after it could not be reached.
     retry: Option<Instant>,
     /// What earlier lives left uncovered.
-    left: [usize; Level::ALL.len()],
+    left: Left,
     /// What may still run on sessions that were lost, to be asked for.
     strayed: Vec<Stray>,
     /// How often the server is being asked for some of them.
@@ -367,7 +393,7 @@ impl Worker {
             lives: 0,
             opening: false,
             retry: None,
-            left: [0; Level::ALL.len()],
+            left: Left::default(),
             strayed: Vec::new(),
             asks_of_strays: 0,
             strays: 0,
@@ -560,6 +586,7 @@ impl Worker {
                 Order::Report(ask) => self.report(ask),
                 Order::Do(action) => self.act(action),
                 Order::CoverOthers => self.cover_others(),
+                Order::MakeRoom(database, user) => _ = self.give_room(&database, &user, None),
                 Order::End => self.ends = true,
             }
         }
@@ -598,9 +625,37 @@ impl Worker {
         self.clients.get_mut(id.place).filter(|client| client.id == id)
     }
 
-    /// A client that is still answered: one that was told to leave is told nothing more.
+    /// A client that is still answered: one that was told to leave, or said that it does, is told
+    /// nothing more.
     fn listener(&mut self, id: ClientId) -> Option<&mut Client> {
-        self.client(id).filter(|client| !matches!(client.phase, Phase::Leaving))
+        self.client(id).filter(|client| !client.deaf && !matches!(client.phase, Phase::Leaving))
+    }
+
+    /// A client sends nothing more. What it has sent is done all the same, as by the server itself;
+    /// what it was about to copy in is not.
+    fn end_client(&mut self, id: ClientId, deaf: bool) {
+        let Some(client) = self.clients.get_mut(id.place).filter(|client| client.id == id) else {
+            return;
+        };
+        (client.ends, client.deaf) = (true, client.deaf || deaf);
+        let session = client.owned.and_then(|place| self.sessions.get(place));
+        let copies_in = session.is_some_and(|session| session.copying_in && !session.copy_ends);
+        if copies_in || !matches!(client.phase, Phase::Ready) {
+            return self.gone.push(id);
+        }
+        self.remove_if_done(id);
+    }
+
+    /// Removes a client that sends nothing more and has been told all that it asked.
+    fn remove_if_done(&mut self, id: ClientId) {
+        if let Some(client) = self.client(id)
+            && client.ends
+            && client.in_flight == 0
+            && client.queue.is_empty()
+            && (client.deaf || client.answers.is_empty() && !client.blocked)
+        {
+            self.gone.push(id);
+        }
     }
 
     /// Reads what a client has sent: all there is, but for the last look that finds nothing,
@@ -609,7 +664,7 @@ impl Worker {
         for _ in 0..MOST_READS {
             let Some(client) = self.clients.get_mut(place) else { return };
             let id = client.id;
-            if matches!(client.phase, Phase::Leaving) {
+            if client.ends || matches!(client.phase, Phase::Leaving) {
                 return;
             }
             if self.has_enough_of(id) {
@@ -617,7 +672,7 @@ impl Worker {
             }
             let Some(client) = self.clients.get_mut(place) else { return };
             match client.stream.read(buffer) {
-                Ok(0) => return self.gone.push(id),
+                Ok(0) => return self.end_client(id, false),
                 Ok(count) => {
                     if let Some(pool) = client.pool {
                         self.pools[pool].stats.received += count as u64;
@@ -785,6 +840,7 @@ impl Worker {
             let carry = std::mem::take(&mut client.carry);
             self.hear_client(id, &carry);
         }
+        self.remove_if_done(id);
     }
 
     fn open(&mut self, id: ClientId, opening: Opening) {
@@ -1092,6 +1148,7 @@ impl Worker {
                     synchronous: Side::default(),
                     arriving: Vec::new(),
                     failed: None,
+                    room_for: None,
                     paused: self.paused.holds(&key.database),
                     stats: Stats::default(),
                 });
@@ -1156,8 +1213,11 @@ impl Worker {
         let Some(client) = self.clients.get_mut(id.place).filter(|client| client.id == id) else {
             return;
         };
+        let session = client.owned.and_then(|place| self.sessions.get(place));
+        let copies_in = session.is_some_and(|session| session.copying_in && !session.copy_ends);
         match tag {
-            b'X' => return self.gone.push(id),
+            _ if client.deaf => return,
+            b'X' => return self.end_client(id, true),
             b'd' | b'c' | b'f' => {
                 // Where nobody copies in, the server drops these, and so does the gateway.
                 if let Some(place) = client.owned
@@ -1172,11 +1232,11 @@ impl Worker {
             }
             b'S' | b'H' => {
                 // The server ignores both until the end of what is copied in.
-                let session = client.owned.and_then(|place| self.sessions.get(place));
-                if session.is_some_and(|session| session.copying_in && !session.copy_ends) {
+                if copies_in {
                     return;
                 }
             }
+            _ if copies_in => return self.refuse(id, &within_copy()),
             _ => {}
         }
         let redefined = self.shared.redefined.load(Ordering::Relaxed);
@@ -1256,11 +1316,12 @@ impl Worker {
             return;
         };
         client.dirty = false;
-        let reads = !client.blocked;
+        let mut read = 0;
         while !client.blocked && !client.answers.ready().is_empty() {
             match client.stream.write(client.answers.ready()) {
                 Ok(count) => {
                     client.answers.advance(count);
+                    read += count;
                     if let Some(pool) = client.pool {
                         self.pools[pool].stats.sent += count as u64;
                     }
@@ -1271,11 +1332,11 @@ impl Worker {
             }
         }
         let reads_on = client.stalls.is_some() && client.answers.len() <= MOST_UNREAD;
-        if reads
-            && client.blocked
+        if read > 0
             && let Some((_, since)) = &mut client.stalls
         {
-            *since = self.now;
+            let allowed = Duration::from_secs_f64(read as f64 / SLOWEST_READ);
+            *since = (*since + allowed).min(self.now);
             self.arm(id);
         }
         let Some(client) = self.clients.get_mut(id.place) else { return };
@@ -1288,6 +1349,8 @@ impl Worker {
             if matches!(client.phase, Phase::Leaving) {
                 return self.gone.push(id);
             }
+            self.remove_if_done(id);
+            let Some(client) = self.clients.get_mut(id.place) else { return };
             if client.in_flight == 0 {
                 client.answers.shrink();
                 self.let_go_if_drained(id);
@@ -1445,8 +1508,8 @@ impl Worker {
             let place = match client.owned {
                 Some(place) => Some(place),
                 None => {
-                    let settings = client.settings.clone();
-                    self.choose(pool, need, &settings)
+                    let (settings, acts) = (client.settings.clone(), acts(unit, need));
+                    self.choose(pool, need, &settings, acts.then_some(id))
                 }
             };
             let Some(client) = self.client(id) else { return };
@@ -1497,7 +1560,7 @@ impl Worker {
     /// Asks what statements of the unit that a client has waiting have come to give, before it is
     /// sent on this session.
     fn look(&mut self, place: usize, id: ClientId, need: Need) {
-        self.give_session(place, id, need);
+        self.give_session(place, id, need, true);
         let redefined = self.shared.redefined.load(Ordering::Relaxed);
         let Some(session) = self.sessions.get_mut(place) else { return };
         let Some(client) = self.clients.get_mut(id.place) else { return };
@@ -1511,10 +1574,12 @@ impl Worker {
     }
 
     /// Makes a session ready for a client, and its own where it needs it alone.
-    fn give_session(&mut self, place: usize, id: ClientId, need: Need) {
+    fn give_session(&mut self, place: usize, id: ClientId, need: Need, acts: bool) {
         let Some(session) = self.sessions.get_mut(place) else { return };
         let Some(client) = self.clients.get(id.place) else { return };
-        if session.owner.is_none() && !session.settings.serve(&client.settings, session.kind) {
+        let is_as_set = session.settings.serve(&client.settings, session.kind)
+            && (!acts || session.commits_as_set_for(id));
+        if session.owner.is_none() && !is_as_set {
             session.take_settings(&client.settings);
         }
         // What a sequence gave to another client is forgotten before one that may ask has the
@@ -1536,7 +1601,7 @@ impl Worker {
     }
 
     fn send_unit(&mut self, place: usize, id: ClientId, unit: Unit, need: Need) {
-        self.give_session(place, id, need);
+        self.give_session(place, id, need, acts(&unit, need));
         let Some(session) = self.sessions.get_mut(place) else { return };
         let Some(client) = self.clients.get(id.place) else { return };
         let pool = &self.pools[session.pool];
@@ -1571,11 +1636,11 @@ impl Worker {
             && let Some(life) = &mut self.upstreams[pool.upstream].life
             && !life.is_standby()
         {
-            let place = life.barriers.relaxed_begins(level);
+            let cover = life.barriers.relaxed_begins(level);
             if session.owner.is_some() {
-                session.exposed = Some(place);
+                session.exposed = Some(cover);
             } else {
-                covers = Some(place);
+                covers = Some(cover);
             }
         }
         let of_ours = |slot: &Slot| slot.client == ClientId::NOBODY;
@@ -1623,17 +1688,19 @@ impl Worker {
         may.then_some(slot)
     }
 
-    /// Asks whether what others stand behind waits for a lock, where it takes long.
+    /// Asks whether what others stand behind waits for a lock, where it takes a while.
     fn look_at_line(&mut self, id: SessionId) {
         let front = self.in_the_way(id).map(|slot| slot.client);
         let Some(session) = self.sessions.get_mut(id.place).filter(|of| of.id == id) else {
             return;
         };
         let is_due = look_due(session.front) <= self.now;
+        let is_long = self.now.saturating_duration_since(session.front.0) >= LONGEST_LINE;
         session.watched = false;
         // Less and less often: a statement may well take its time.
         session.front.1 += u32::from(is_due);
         match front.filter(|_| is_due) {
+            Some(client) if is_long => self.clear_line(id, client, true),
             Some(client) => {
                 session.watched = true;
                 let (pool, process) = (session.pool, session.process);
@@ -1644,7 +1711,7 @@ impl Worker {
         }
     }
 
-    /// What waits for a lock makes way for those behind it: it is cancelled, which proves that
+    /// What waits for a lock, or runs for long, makes way for those behind it: it is cancelled, which proves that
     /// nothing of it stays, and is run once more on a session of its own.
     fn clear_line(&mut self, id: SessionId, client: ClientId, waits: bool) {
         if waits && self.in_the_way(id).is_some_and(|slot| slot.client == client) {
@@ -1673,8 +1740,15 @@ impl Worker {
         life.is_some_and(|life| life.flushers.len() > 1)
     }
 
-    /// The session for a statement; `None` where it has to wait for one.
-    fn choose(&mut self, pool: usize, need: Need, settings: &Settings) -> Option<usize> {
+    /// The session for a statement; `None` where it has to wait for one. `acts` is who sends it, if
+    /// it may write.
+    fn choose(
+        &mut self,
+        pool: usize,
+        need: Need,
+        settings: &Settings,
+        acts: Option<ClientId>,
+    ) -> Option<usize> {
         if self.holds(pool) {
             return None;
         }
@@ -1712,7 +1786,8 @@ impl Worker {
                 continue;
             }
             let length = session.ledger.len();
-            let differs = !session.settings.serve(settings, kind);
+            let differs = !session.settings.serve(settings, kind)
+                || acts.is_some_and(|id| !session.commits_as_set_for(id));
             // Settings change only where nothing runs.
             if length > 0 && differs {
                 continue;
@@ -1755,12 +1830,15 @@ impl Worker {
                 self.pools[pool].side(kind).waiting.pop_front();
                 continue;
             };
-            let mut hold = client.queue.front().map_or(Hold::Shared, |unit| unit.need.hold);
+            let front = client.queue.front();
+            let mut hold = front.map_or(Hold::Shared, |unit| unit.need.hold);
             let settings = client.settings.clone();
+            let writes = front.is_some_and(|unit| unit.effects.acts);
             if self.pools[pool].pooling.mode == PoolMode::Session {
                 hold = Hold::Pinned(Pin::Pooling);
             }
-            if self.choose(pool, Need { session: kind, hold }, &settings).is_none() {
+            let acts = (writes || hold != Hold::Shared).then_some(id);
+            if self.choose(pool, Need { session: kind, hold }, &settings, acts).is_none() {
                 return;
             }
             self.pools[pool].side(kind).waiting.pop_front();
@@ -1776,7 +1854,8 @@ impl Worker {
     fn open_session(&mut self, pool: usize, kind: SessionKind) {
         let of = &self.pools[pool];
         let upstream = of.upstream;
-        if self.holds(pool) || of.failed.is_some() {
+        let gives_way = of.room_for.is_some_and(|first| first != kind && of.lacks(first));
+        if self.holds(pool) || of.failed.is_some() || gives_way {
             // Nothing is asked for until the time that was given it is over.
             return;
         }
@@ -1785,9 +1864,10 @@ impl Worker {
             return self.open_life(upstream);
         }
         if !self.shared.census.take(&self.counted_sessions(pool)) {
-            return self.make_room(pool);
+            return self.make_room(pool, kind);
         }
         let of = &mut self.pools[pool];
+        of.room_for = None;
         let forced = of.database.server.addresses.first().filter(|_| of.database.forced_user);
         let user = forced.map_or(&of.key.user, |address| &address.user).clone();
         let password = forced.and_then(|address| address.password.clone());
@@ -1826,34 +1906,67 @@ impl Worker {
         self.shared.census.give_back(counted.iter().map(|(what, _)| what));
     }
 
-    /// A limit of sessions is reached: one that nobody needs makes room, whoever had it.
-    fn make_room(&mut self, pool: usize) {
-        let key = self.pools[pool].key.clone();
-        let shares = |session: &Session| {
-            let of = &self.pools[session.pool].key;
-            of.database == key.database || of.user == key.user
-        };
-        let mut idle = self
-            .sessions
-            .iter()
-            .filter(|(_, session)| session.is_idle() && !session.retires && shares(session));
-        let Some((place, _)) = idle.find(|(_, session)| {
-            let of = &self.pools[session.pool];
-            session.pool != pool
-                && of.relaxed.waiting.is_empty()
-                && of.synchronous.waiting.is_empty()
-        }) else {
-            // Sessions of others come free; whoever waits is served when one of its own does,
-            // or asks again.
-            return self.try_again(pool, "the limit of server sessions is reached");
-        };
-        self.lost.push(place);
-        self.try_again(pool, "the limit of server sessions is reached");
+    /// A limit of sessions is reached: one that nobody needs makes room, whoever had it. Where a
+    /// pool has none of a kind, one of its other kind makes room as soon as it is free.
+    fn make_room(&mut self, pool: usize, kind: SessionKind) {
+        let of = &self.pools[pool];
+        let (database, user) = (of.key.database.clone(), of.key.user.clone());
+        let has_none = of.relaxed.sessions.is_empty() && of.synchronous.sessions.is_empty();
+        if of.lacks(kind) {
+            self.pools[pool].room_for = Some(kind);
+        }
+        if self.give_room(&database, &user, Some((pool, kind))) {
+            return self.try_again(pool, LIMIT, self.now + SOON);
+        }
+        if has_none {
+            self.shared.control.make_room(self.number as usize, &database, &user);
+        }
+        // Sessions of others come free; whoever waits is served when one of its own does, or asks
+        // again.
+        self.try_again(pool, LIMIT, self.now + self.options.limits.server_login_retry);
     }
 
-    /// A pool asks for a session again after a while.
-    fn try_again(&mut self, pool: usize, why: &str) {
-        let at = self.now + self.options.limits.server_login_retry;
+    /// Closes a session of a database or a user that nobody waits for; whether there is one. Where
+    /// there is none, and whoever needs one has none at all, one is closed when it is free.
+    fn give_room(&mut self, database: &str, user: &str, to: Option<(usize, SessionKind)>) -> bool {
+        let shares = |session: &Session| {
+            let of = &self.pools[session.pool].key;
+            to != Some((session.pool, session.kind)) && (of.database == database || of.user == user)
+        };
+        let is_needed = |session: &Session| {
+            let of = &self.pools[session.pool];
+            let is_same = to.is_some_and(|(pool, _)| session.pool == pool);
+            let waits_for_other =
+                !is_same && !(of.relaxed.waiting.is_empty() && of.synchronous.waiting.is_empty());
+            let own = match session.kind {
+                SessionKind::Relaxed => &of.relaxed,
+                SessionKind::Synchronous => &of.synchronous,
+            };
+            waits_for_other || !own.waiting.is_empty()
+        };
+        let others = || self.sessions.iter().filter(|(_, session)| shares(session));
+        if others().any(|(_, session)| session.retires) {
+            return false;
+        }
+        let idle = others().find(|(_, session)| session.is_idle() && !is_needed(session));
+        let idle = idle.map(|(place, _)| place);
+        let has_none = to.is_none_or(|(pool, kind)| self.pools[pool].lacks(kind));
+        let is_pinned = |session: &Session| {
+            let owner = session.owner.and_then(|id| self.clients.get(id.place));
+            owner.is_some_and(|client| client.pinned.is_some())
+        };
+        let is_its = |session: &Session| to.is_none_or(|(pool, _)| session.pool == pool);
+        let busy = others().find(|(_, session)| is_its(session) && !is_pinned(session));
+        let busy = busy.map(|(place, _)| place).filter(|_| has_none);
+        if let Some(session) = idle.or(busy).and_then(|place| self.sessions.get_mut(place)) {
+            session.retires = true;
+            self.lost.extend(session.is_idle().then_some(session.id.place));
+        }
+        idle.is_some()
+    }
+
+    /// A pool asks for a session again at a time.
+    fn try_again(&mut self, pool: usize, why: &str, at: Instant) {
         self.pools[pool].failed = Some((why.to_owned(), at));
         self.timers.push(Reverse((at, Timer::Pool(pool))));
     }
@@ -2021,7 +2134,7 @@ impl Worker {
         let timer = Timer::Settings { upstream, life: of.lives };
         self.timers.push(Reverse((self.now + SETTINGS, timer)));
         of.life = Some(life);
-        self.inherit(upstream, [0; Level::ALL.len()]);
+        self.inherit(upstream, Left::default());
         self.serve_pools(upstream);
     }
 
@@ -2171,7 +2284,8 @@ impl Worker {
     fn fail_pool(&mut self, pool: usize, error: &WireError) {
         tracing::warn!("a server session could not be opened: {error}");
         if may_pass(error) {
-            return self.try_again(pool, &error.to_string());
+            let at = self.now + self.options.limits.server_login_retry;
+            return self.try_again(pool, &error.to_string(), at);
         }
         let of = &mut self.pools[pool];
         let mut waiting = std::mem::take(&mut of.arriving);
@@ -2302,9 +2416,18 @@ impl Worker {
 
     /// The session that a client kept from being read is read again.
     fn end_stall(&mut self, id: ClientId) {
-        if let Some((place, _)) = self.client(id).and_then(|client| client.stalls.take()) {
+        let now = self.now;
+        if let Some(client) = self.client(id)
+            && let Some((place, since)) = client.stalls.take()
+        {
+            client.stalled = now.saturating_duration_since(since);
             self.read_next(place);
         }
+    }
+
+    fn has_too_many_settings(&self, id: ClientId) -> bool {
+        let client = self.clients.get(id.place).filter(|client| client.id == id);
+        client.is_some_and(|client| client.settings.bytes() > MOST_SETTINGS)
     }
 
     /// Whether a session is not read until the client whose answer comes has read what it has.
@@ -2318,8 +2441,9 @@ impl Worker {
         if client.answers.len() <= MOST_UNREAD {
             return false;
         }
-        let (_, since) = client.stalls.get_or_insert((place, now));
-        if !client.blocked {
+        let before = now.checked_sub(client.stalled).unwrap_or(now);
+        let (_, since) = client.stalls.get_or_insert((place, before));
+        if !client.blocked && client.answers.ready().is_empty() {
             // It has read what it may be told.
             *since = now;
         }
@@ -2363,6 +2487,14 @@ impl Worker {
                 // After an error what was sent as a unit of its own may belong to this one.
                 if self.sessions.get(place).is_some_and(|session| !session.copying_in) {
                     self.dispatch(id);
+                } else if let Some(client) = self.client(id) {
+                    // What was sent before the server asked for what is copied in comes to it in
+                    // the middle of that: it reads past a Sync, and ends at anything else.
+                    client.queue.retain(|unit| !unit.is_sync());
+                    let may_copy = client.queue.is_empty() && client.gatherer.is_empty();
+                    if !may_copy {
+                        return self.refuse(id, &within_copy());
+                    }
                 }
                 self.hear_rest(id);
             }
@@ -2457,13 +2589,13 @@ impl Worker {
         let pool = &self.pools[session.pool];
         let client = self.clients.get(id.place).filter(|client| client.id == id);
         let level = level_of(session, client, pool);
-        let (Some(life), Some(level)) = (&mut self.upstreams[pool.upstream].life, level) else {
-            return Until::AT_ONCE;
-        };
+        let Some(life) = &mut self.upstreams[pool.upstream].life else { return Until::AT_ONCE };
         // Outside of a block a procedure commits as it goes.
         let commits = session.may_have_committed(id) || session.commits_within();
         match (pool.pooling.reads, session.covers(id)) {
-            (Reads::Off, Some(covers)) if commits => life.barriers.wait(covers),
+            (Reads::Off, Some(covers)) if commits && level.is_some() => {
+                life.barriers.wait(covers.barrier)
+            }
             (Reads::Off, _) => Until::AT_ONCE,
             (_, covers) => life.barriers.told(level, covers.filter(|_| !commits)),
         }
@@ -2551,9 +2683,9 @@ impl Worker {
         let pool = &self.pools[session.pool];
         let client = self.clients.get(id.place).filter(|client| client.id == id);
         let level = level_of(session, client, pool);
-        // A setting tells nothing of what others committed; before one that keeps its session
-        // there may have been what does.
-        let sets = slot.changed().is_some() && client.is_some_and(|of| of.pinned.is_none());
+        // Before a setting that keeps its session there may have been what tells something.
+        let tells_nothing = slot.changed().is_some_and(Change::tells_nothing)
+            && client.is_some_and(|of| of.pinned.is_none());
         // AND CHAIN, or a BEGIN behind the end of another: what comes is another transaction.
         let leaves = slot.committed || slot.left_block;
         let chained = !ended && leaves && session.exposed.is_some();
@@ -2565,7 +2697,9 @@ impl Worker {
             if slot.struck || rolled_back || session.unwritten {
                 life.barriers.relaxed_ends_unwritten(covers);
             } else {
-                until = Some(life.barriers.relaxed_ends(covers, level.is_some()));
+                let ends = life.barriers.relaxed_ends(covers, level.is_some());
+                // Who does not wait for it is still told of nothing that others wait for.
+                until = Some(ends).filter(|_| level.is_some());
             }
             if chained {
                 session.exposed = Some(life.barriers.relaxed_begins(level));
@@ -2580,7 +2714,7 @@ impl Worker {
         }
         let until = match until {
             Some(until) => until,
-            None if sets => Until::AT_ONCE,
+            None if tells_nothing => Until::AT_ONCE,
             // The COMMIT of a chain confirms what was read before it, as any COMMIT does.
             None if ended || slot.committed => self.told(place, id),
             None => {
@@ -2598,9 +2732,10 @@ impl Worker {
             return;
         };
         (client.part_told, client.cancels) = (false, false);
+        client.stalled = Duration::ZERO;
         client.idle_since = self.now;
-        for (name, statement) in &slot.unprepared {
-            client.statements.forget(name, statement);
+        for naming in slot.undone.iter().rev() {
+            client.statements.undo(naming.clone());
         }
         if let Some(change) = slot.changed().filter(|_| ended)
             && client.pinned.is_none()
@@ -2623,6 +2758,11 @@ impl Worker {
                     session.exposed = Some(life.barriers.relaxed_begins(level));
                 }
             }
+        }
+        if slot.changed().is_some() && self.has_too_many_settings(id) {
+            let what = "the settings of this connection take more than 1 MiB";
+            let hint = Some("Reset those that are not used any more.");
+            return self.refuse(id, &Refusal { hint, ..Refusal::fatal("53200", what) });
         }
         if self.limits_idle {
             self.arm(id);
@@ -2723,7 +2863,9 @@ impl Worker {
             for id in lost.into_iter().filter(|id| Some(*id) != told) {
                 self.lose_client(id);
             }
-            if !self.pools[pool].side(kind).waiting.is_empty() {
+            if self.pools[pool].room_for.is_some() {
+                self.try_again(pool, LIMIT, self.now + SOON);
+            } else if !self.pools[pool].side(kind).waiting.is_empty() {
                 self.serve_waiting(pool, kind);
             }
         }
@@ -2764,9 +2906,10 @@ impl Worker {
     /// Strays that do not run any more are covered by the next barrier.
     fn end_strays(&mut self, upstream: usize, asked: &[Stray], running: Vec<Stray>) {
         self.upstreams[upstream].asks_of_strays -= 1;
-        let mut left = [0; Level::ALL.len()];
+        let mut left = Left::default();
         for stray in asked.iter().filter(|stray| !running.contains(stray)) {
-            left[stray.covers] += 1;
+            let left = &mut left[stray.covers.barrier];
+            *left = left.and(Transactions::one(stray.covers.waits));
         }
         self.inherit(upstream, left);
         if !running.is_empty() {
@@ -2779,10 +2922,10 @@ impl Worker {
     // The barriers.
 
     /// What nothing covers yet is covered by the next barriers, now or in the next life.
-    fn inherit(&mut self, upstream: usize, left: [usize; Level::ALL.len()]) {
+    fn inherit(&mut self, upstream: usize, left: Left) {
         let of = &mut self.upstreams[upstream];
         for (all, more) in of.left.iter_mut().zip(left) {
-            *all += more;
+            *all = all.and(more);
         }
         if let Some(life) = &mut of.life
             && !life.is_standby()
@@ -2921,7 +3064,7 @@ impl Worker {
             let _ = SourceFd(&fd).deregister(self.poll.registry());
         }
         for (left, more) in of.left.iter_mut().zip(life.barriers.leave()) {
-            *left += more;
+            *left = left.and(more);
         }
         for flusher in life.flushers {
             for (_, id, _) in flusher.withheld {
@@ -3047,7 +3190,9 @@ impl Worker {
                 }
                 Timer::Pool(pool) => {
                     let of = &mut self.pools[pool];
-                    if of.failed.take_if(|(_, until)| *until <= at).is_some() {
+                    let waited = of.failed.take_if(|(_, until)| *until <= at).is_some();
+                    // A session of the other kind that came meanwhile is no reason to wait on.
+                    if waited || of.room_for.is_some() {
                         self.serve_pools(self.pools[pool].upstream);
                     }
                 }
@@ -3186,6 +3331,16 @@ impl Worker {
             self.refuse(id, &Refusal::fatal("57P01", what));
         }
     }
+}
+
+/// Whether a unit may write, or what comes behind it on a session of its own.
+fn acts(unit: &Unit, need: Need) -> bool {
+    unit.effects.acts || need.hold != Hold::Shared
+}
+
+/// What a client is told that sends something else while it copies in.
+fn within_copy() -> Refusal<'static> {
+    Refusal::fatal("08P01", "unexpected message during COPY from stdin")
 }
 
 /// When the server is asked whether what is in front of a ledger waits for a lock, since when it
@@ -3335,7 +3490,7 @@ fn columns(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
 fn is_local(unit: &Unit) -> bool {
     unit.end == End::Sync
         && unit.parts.iter().all(|part| {
-            matches!(part, Part::CloseStatement) || matches!(part, Part::Plain(b'S', _))
+            matches!(part, Part::CloseStatement(_)) || matches!(part, Part::Plain(b'S', _))
         })
 }
 
@@ -3343,7 +3498,7 @@ fn answer_locally(client: &mut Client, unit: &Unit) {
     let out = client.answers.buffer();
     for part in &unit.parts {
         match part {
-            Part::CloseStatement => messages::bare(out, backend::CLOSE_COMPLETE),
+            Part::CloseStatement(_) => messages::bare(out, backend::CLOSE_COMPLETE),
             _ => messages::ready_for_query(out, b'I'),
         }
     }

@@ -308,7 +308,8 @@ impl Worker {
     pub(super) fn end_hold(&mut self, upstream: usize) {
         let of = &mut self.upstreams[upstream];
         if of.holds.take_if(|until| *until <= self.now).is_some() {
-            of.retires = false;
+            // Who pauses all goes on waiting for it.
+            of.retires = self.paused.all;
             tracing::warn!(
                 "the barrier session is kept: clients still use sessions beside it; RECONNECT once more when they have ended"
             );

@@ -76,6 +76,36 @@ async fn prepared_statements_of_a_client_are_bounded_in_bytes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_names_of_one_short_statement_are_bounded_too() {
+    let testbed = Testbed::new(&[], |_| {});
+    let mut bytes = Vec::new();
+    for number in 0..300_000 {
+        let body = format!("{number}\0\0\0\0");
+        bytes.push(b'P');
+        bytes.extend((body.len() as u32 + 4).to_be_bytes());
+        bytes.extend(body.as_bytes());
+    }
+    bytes.extend(b"S\0\0\0\x04");
+    let said = tokio::task::block_in_place(|| told(testbed.port(), &bytes));
+    assert!(said.contains("C53200") && said.contains("64 MiB"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settings_of_a_client_are_bounded_in_bytes() {
+    let testbed = Testbed::new(&[], |_| {});
+    let mut bytes = Vec::new();
+    for number in 0..3 {
+        let body = format!("SET app.v{number} = '{}'\0", "x".repeat(500_000));
+        bytes.push(b'Q');
+        bytes.extend((body.len() as u32 + 4).to_be_bytes());
+        bytes.extend(body.as_bytes());
+    }
+    let said = tokio::task::block_in_place(|| told(testbed.port(), &bytes));
+    assert!(said.contains("C53200") && said.contains("1 MiB"), "{said}");
+    testbed.client().await.batch_execute("SELECT 1").await.expect("others go on");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_cancels_in_vain_cancels_again() {
     let testbed = Testbed::new(&[], |_| {});
     let client = testbed.client().await;

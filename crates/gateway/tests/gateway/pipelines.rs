@@ -37,11 +37,11 @@ pub struct Client {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// Rows, and lines that were copied out.
-    rows: Vec<String>,
+    pub rows: Vec<String>,
     /// Command tags.
     pub commands: Vec<String>,
     /// SQLSTATEs.
-    errors: Vec<String>,
+    pub errors: Vec<String>,
     /// How often it was said that a client may copy in.
     copies_in: usize,
     /// Processes whose notifications came.
@@ -642,11 +642,15 @@ async fn a_sync_among_what_is_copied_in_ends_nothing() {
     testbed.direct().await.batch_execute("CREATE TABLE t (n int)").await.unwrap();
     tokio::task::block_in_place(|| {
         let mut client = Client::connect(testbed.port(), 1);
-        for simple in [true, false] {
+        for (simple, early) in [(true, false), (false, false), (true, true), (false, true)] {
             if simple {
                 client.query("COPY t FROM STDIN");
             } else {
                 client.execute("", "COPY t FROM STDIN");
+                client.sync();
+            }
+            if early {
+                // Before the server has asked for what is copied in.
                 client.sync();
             }
             client.send();
@@ -660,10 +664,152 @@ async fn a_sync_among_what_is_copied_in_ends_nothing() {
                 client.sync();
             }
             client.send();
-            assert_eq!(client.answer().commands, ["COPY 2"], "simple: {simple}");
+            assert_eq!(client.answer().commands, ["COPY 2"], "simple: {simple}, early: {early}");
         }
         client.query("SELECT 1");
         client.send();
         assert_eq!(client.answer(), Answer::of([1], "SELECT 1"));
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_asks_for_more_while_copying_in_is_disconnected_as_the_server_does() {
+    let testbed = Testbed::new(&[], |options| options.pooling.size = 1);
+    let direct = testbed.direct().await;
+    direct.batch_execute("CREATE TABLE t (n int)").await.unwrap();
+    tokio::task::block_in_place(|| {
+        for early in [false, true] {
+            let mut client = Client::connect(testbed.port(), 1);
+            client.query("COPY t FROM STDIN");
+            if !early {
+                client.send();
+                while client.receive().0 != b'G' {}
+            }
+            client.query("SELECT 1");
+            client.message(b'd', b"1\n");
+            client.send();
+            let (tag, body) = loop {
+                let (tag, body) = client.receive();
+                if tag != b'G' {
+                    break (tag, body);
+                }
+            };
+            let said = String::from_utf8_lossy(&body).into_owned();
+            assert!(tag == b'E' && said.contains("08P01"), "early: {early}: {said}");
+            // The one session of the pool is there for others.
+            let mut other = Client::connect(testbed.port(), 2);
+            other.query("INSERT INTO t VALUES (2)");
+            other.send();
+            assert_eq!(other.answer().commands, ["INSERT 0 1"], "early: {early}");
+        }
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_sent_before_the_end_is_done() {
+    let testbed = Testbed::new(&[], |_| {});
+    let direct = testbed.direct().await;
+    direct.batch_execute("CREATE TABLE t (n int)").await.unwrap();
+    let rounds = 20;
+    tokio::task::block_in_place(|| {
+        for round in 0..rounds {
+            let mut client = Client::connect(testbed.port(), 1);
+            for number in 0..3 {
+                if round % 2 == 0 {
+                    client.query(&format!("INSERT INTO t VALUES ({number})"));
+                } else {
+                    client.execute("", &format!("INSERT INTO t VALUES ({number})"));
+                    client.sync();
+                }
+            }
+            client.message(b'X', b"");
+            client.send();
+        }
+        // Half closed it is answered, and what it has open is rolled back.
+        let mut client = Client::connect(testbed.port(), 1);
+        client.query("INSERT INTO t VALUES (3) RETURNING n");
+        client.query("BEGIN; INSERT INTO t VALUES (4)");
+        client.send();
+        client.stream.shutdown(std::net::Shutdown::Write).unwrap();
+        assert_eq!(client.answer().rows, ["3"]);
+        assert_eq!(client.answer().commands, ["BEGIN", "INSERT 0 1"]);
+        assert_eq!(client.stream.read(&mut [0]).unwrap(), 0, "it is closed");
+    });
+    let all = async {
+        let sql = "SELECT count(*) FROM t WHERE n < 3";
+        while direct.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) < 3 * rounds {}
+    };
+    tokio::time::timeout(Duration::from_secs(60), all).await.expect("done");
+    let others: i64 =
+        direct.query_one("SELECT count(*) FROM t WHERE n > 3", &[]).await.unwrap().get(0);
+    assert_eq!(others, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_of_statements_are_as_before_where_the_server_skipped_what_changed_them() {
+    let testbed = Testbed::new(&[], |options| options.pooling.size = 1);
+    tokio::task::block_in_place(|| {
+        let mut client = Client::connect(testbed.port(), 1);
+        // The session knows the other text already.
+        for (name, sql) in [("a", "SELECT 1"), ("b", "SELECT 2")] {
+            client.message(b'P', format!("{name}\0{sql}\0\0\0").as_bytes());
+        }
+        client.sync();
+        client.send();
+        client.answer();
+        for query in [false, true] {
+            for close in [false, true] {
+                for parse in ["", "SELECT 2", "SELECT 3", "SELEC"] {
+                    if query {
+                        client.query("SELECT 9");
+                    }
+                    client.message(b'B', b"\0nope\0\0\0\0\0\0\0");
+                    if close {
+                        client.message(b'C', b"Sa\0");
+                    }
+                    if !parse.is_empty() {
+                        client.message(b'P', format!("a\0{parse}\0\0\0").as_bytes());
+                    }
+                    client.sync();
+                    client.send();
+                    if query {
+                        client.answer();
+                    }
+                    assert_eq!(client.answer().errors.len(), 1);
+                    client.message(b'B', b"\0a\0\0\0\0\0\0\0");
+                    client.message(b'E', b"\0\0\0\0\0");
+                    client.sync();
+                    client.send();
+                    let answer = client.answer();
+                    assert_eq!(answer.rows, ["1"], "{query} {close} {parse}: {answer:?}");
+                }
+            }
+        }
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_statements_than_a_session_keeps_are_run_together() {
+    let testbed = Testbed::new(&[], |_| {});
+    let count = 300;
+    tokio::task::block_in_place(|| {
+        let mut client = Client::connect(testbed.port(), 1);
+        for number in 0..count {
+            let parse = format!("s{number}\0SELECT {number}\0\0\0");
+            client.message(b'P', parse.as_bytes());
+            client.message(b'D', format!("Ss{number}\0").as_bytes());
+        }
+        client.sync();
+        client.send();
+        assert_eq!(client.answer().errors, [""; 0]);
+        for round in 0..2 {
+            for number in 0..count {
+                client.message(b'B', format!("\0s{number}\0\0\0\0\0\0\0").as_bytes());
+                client.message(b'E', b"\0\0\0\0\0");
+            }
+            client.sync();
+            client.send();
+            assert_eq!(client.answer().rows.len(), count, "round {round}");
+        }
     });
 }

@@ -282,6 +282,57 @@ async fn a_statement_that_waits_for_a_lock_makes_way_for_those_behind_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_that_runs_for_long_makes_way_for_those_behind_it() {
+    let testbed = Testbed::new(&[], |options| options.pooling.size = 2);
+    let all = tokio::task::block_in_place(|| {
+        let mut long = pipelines::Client::connect(testbed.port(), 1);
+        let mut others: Vec<_> =
+            (2..6).map(|number| pipelines::Client::connect(testbed.port(), number)).collect();
+        long.query("SELECT pg_sleep(600)");
+        long.send();
+        for other in &mut others {
+            other.query("SELECT 7");
+            other.send();
+        }
+        others.iter_mut().map(|other| other.answer().rows).collect::<Vec<_>>()
+    });
+    assert!(all.iter().all(|rows| *rows == ["7"]), "{all:?}");
+}
+
+/// Those that read and write at once are served though so few sessions may be open.
+async fn few_sessions_serve_all(workers: usize, most: usize) {
+    let testbed = Testbed::new(&[], |options| {
+        options.workers = workers;
+        options.limits.max_database_connections = Some(most);
+    });
+    testbed.direct().await.batch_execute("CREATE TABLE t (n int)").await.unwrap();
+    let mut all = Vec::new();
+    for number in 0..6 {
+        let client = testbed.client().await;
+        all.push(tokio::spawn(async move {
+            for _ in 0..10 {
+                let sql = if number % 2 == 0 { "SELECT 1" } else { "INSERT INTO t VALUES (1)" };
+                client.simple_query(sql).await.expect("served");
+            }
+        }));
+    }
+    for one in all {
+        in_time(one).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_of_sessions_leaves_room_for_each_kind() {
+    few_sessions_serve_all(1, 1).await;
+    few_sessions_serve_all(1, 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_of_sessions_leaves_room_for_each_worker() {
+    few_sessions_serve_all(2, 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_is_dismissed_with_something_under_way_is_told_that_its_end_is_not_known() {
     let testbed = Testbed::new(&[], |options| {
         options.limits.transaction_timeout = Some(Duration::from_millis(300));

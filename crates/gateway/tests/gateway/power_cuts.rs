@@ -204,7 +204,7 @@ fn opt_out(client: &mut pipelines::Client, sql: &str, number: i64) {
     query_until(client, "COMMIT", b'Z', "I");
 }
 
-const WAYS: [(&str, Commits); 25] = [
+const WAYS: [(&str, Commits); 28] = [
     ("a COMMIT AND CHAIN", |client, number| {
         begin_and_insert(client, number);
         query_until(client, "COMMIT AND CHAIN", b'Z', "T");
@@ -383,6 +383,40 @@ const WAYS: [(&str, Commits); 25] = [
         client.send();
         assert_eq!(client.answer().commands, ["SELECT 1", "COMMIT"]);
     }),
+    ("a function behind another's that stopped waiting", |client, number| {
+        let mut other = pipelines::Client::connect(client.port(), 2);
+        for _ in 0..3 {
+            query_until(&mut other, "SELECT innocent()", b'Z', "I");
+        }
+        query_until(client, &format!("SELECT save_one({number})"), b'Z', "I");
+    }),
+    ("one that another reads who waits for nothing", |client, number| {
+        let mut other = pipelines::Client::connect(client.port(), 2);
+        query_until(&mut other, "SET synchronous_commit = off", b'Z', "I");
+        client.query(&format!("{INSERT} ({number})"));
+        client.send();
+        loop {
+            other.query(&format!("SELECT n FROM t WHERE n = {number}"));
+            other.send();
+            if !other.answer().rows.is_empty() {
+                return;
+            }
+        }
+    }),
+    ("another that sets what only the COMMIT makes possible", |client, number| {
+        begin_and_insert(client, number);
+        query_until(client, "CREATE TEXT SEARCH CONFIGURATION mine (COPY = simple)", b'Z', "T");
+        let mut other = pipelines::Client::connect(client.port(), 2);
+        client.query("COMMIT");
+        client.send();
+        loop {
+            other.query("SET default_text_search_config = 'mine'");
+            other.send();
+            if other.answer().errors.is_empty() {
+                return;
+            }
+        }
+    }),
 ];
 
 /// Where the server asks nobody to wait.
@@ -437,6 +471,8 @@ async fn each_is_durable(settings: &[(&str, &str)], ways: &[(&str, Commits)]) {
                  INSERT INTO t VALUES (n); COMMIT; END $$; \
              CREATE PROCEDURE save_and_fail(n bigint) LANGUAGE plpgsql AS $$ BEGIN \
                  INSERT INTO t VALUES (n); COMMIT; RAISE EXCEPTION 'saved'; END $$; \
+             CREATE FUNCTION innocent() RETURNS void LANGUAGE plpgsql AS $$ BEGIN \
+                 PERFORM set_config('synchronous_' || 'commit', 'off', false); END $$; \
              CREATE FUNCTION save_one(n bigint) RETURNS void LANGUAGE sql \
                  AS 'INSERT INTO t VALUES (n)'; \
              CHECKPOINT",
