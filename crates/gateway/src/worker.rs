@@ -1230,12 +1230,8 @@ impl Worker {
                 }
                 return;
             }
-            b'S' | b'H' => {
-                // The server ignores both until the end of what is copied in.
-                if copies_in {
-                    return;
-                }
-            }
+            // The server ignores both until the end of what is copied in.
+            b'S' | b'H' if copies_in => return,
             _ if copies_in => return self.refuse(id, &within_copy()),
             _ => {}
         }
@@ -1936,13 +1932,11 @@ impl Worker {
         let is_needed = |session: &Session| {
             let of = &self.pools[session.pool];
             let is_same = to.is_some_and(|(pool, _)| session.pool == pool);
-            let waits_for_other =
-                !is_same && !(of.relaxed.waiting.is_empty() && of.synchronous.waiting.is_empty());
-            let own = match session.kind {
-                SessionKind::Relaxed => &of.relaxed,
-                SessionKind::Synchronous => &of.synchronous,
+            let (of_its, of_other) = match session.kind {
+                SessionKind::Relaxed => (&of.relaxed, &of.synchronous),
+                SessionKind::Synchronous => (&of.synchronous, &of.relaxed),
             };
-            waits_for_other || !own.waiting.is_empty()
+            !of_its.waiting.is_empty() || !is_same && !of_other.waiting.is_empty()
         };
         let others = || self.sessions.iter().filter(|(_, session)| shares(session));
         if others().any(|(_, session)| session.retires) {
