@@ -362,6 +362,14 @@ impl Session {
         self.ledger.back().is_some_and(|slot| !slot.synced)
     }
 
+    /// Whether nothing more comes of it before its client sends more: what is copied in, or what
+    /// ends the unit that has been answered as far as it came.
+    pub fn awaits_its_client(&self) -> bool {
+        let is_told = |slot: &Slot| !slot.synced && (slot.failed || slot.expects.is_empty());
+        let front = self.ledger.len() == 1;
+        self.copying_in && !self.copy_ends || front && self.ledger.back().is_some_and(is_told)
+    }
+
     /// Whether what runs on it for a client may have committed something that the client has not
     /// been told of: a transaction that was open when its unit was sent commits at its end alone.
     pub fn may_have_committed(&self, client: ClientId) -> bool {

@@ -112,6 +112,8 @@ const MOST_STRAYS: u32 = 3;
 
 /// How long closing a session takes that made room for another.
 const SOON: Duration = Duration::from_millis(1);
+/// How long another worker takes that was asked to make room.
+const ASKED: Duration = Duration::from_millis(25);
 /// Why a session cannot be opened where there are as many as may be.
 const LIMIT: &str = "the limit of server sessions is reached";
 
@@ -586,7 +588,7 @@ impl Worker {
                 Order::Report(ask) => self.report(ask),
                 Order::Do(action) => self.act(action),
                 Order::CoverOthers => self.cover_others(),
-                Order::MakeRoom(database, user) => _ = self.give_room(&database, &user, None),
+                Order::MakeRoom(database, user) => self.give_way(&database, &user),
                 Order::End => self.ends = true,
             }
         }
@@ -638,21 +640,24 @@ impl Worker {
             return;
         };
         (client.ends, client.deaf) = (true, client.deaf || deaf);
-        let session = client.owned.and_then(|place| self.sessions.get(place));
-        let copies_in = session.is_some_and(|session| session.copying_in && !session.copy_ends);
-        if copies_in || !matches!(client.phase, Phase::Ready) {
+        if !matches!(client.phase, Phase::Ready) {
             return self.gone.push(id);
         }
         self.remove_if_done(id);
     }
 
-    /// Removes a client that sends nothing more and has been told all that it asked.
+    /// Removes a client that sends nothing more and has been told all that it asked, or all that
+    /// comes without more of it.
     fn remove_if_done(&mut self, id: ClientId) {
-        if let Some(client) = self.client(id)
-            && client.ends
-            && client.in_flight == 0
+        let Some(client) = self.clients.get(id.place).filter(|client| client.id == id) else {
+            return;
+        };
+        let session = client.owned.and_then(|place| self.sessions.get(place));
+        let is_told = client.deaf || client.answers.is_empty() && !client.blocked;
+        if client.ends
             && client.queue.is_empty()
-            && (client.deaf || client.answers.is_empty() && !client.blocked)
+            && (client.in_flight == 0 || session.is_some_and(Session::awaits_its_client))
+            && is_told
         {
             self.gone.push(id);
         }
@@ -1762,6 +1767,8 @@ impl Worker {
         // By how many are before it, and whether it has the settings.
         let mut best: Option<(usize, (usize, bool))> = None;
         let mut slow = 0;
+        // That with the fewest before it of those that would have to be set otherwise first.
+        let mut other: Option<(usize, usize)> = None;
         for &place in &side.sessions {
             let Some(session) = self.sessions.get(place) else { continue };
             if session.owner.is_some()
@@ -1786,6 +1793,9 @@ impl Worker {
                 || acts.is_some_and(|id| !session.commits_as_set_for(id));
             // Settings change only where nothing runs.
             if length > 0 && differs {
+                if other.is_none_or(|(_, shortest)| length < shortest) {
+                    other = Some((place, length));
+                }
                 continue;
             }
             if best.is_none_or(|(_, shortest)| (length, differs) < shortest) {
@@ -1806,13 +1816,14 @@ impl Worker {
         if wanting && room {
             self.open_session(pool, kind);
         }
+        let best = best.map(|(place, _)| place);
+        let dry = best.or(other.map(|(place, _)| place)).filter(|_| !shared || best.is_none());
         if usable.is_none()
-            && !shared
             && !room
-            && let Some((place, _)) = best
+            && let Some(place) = dry
             && let Some(session) = self.sessions.get_mut(place)
         {
-            // It is left to run dry for a client that needs one alone.
+            // It is left to run dry for a client that needs one alone, or otherwise set.
             session.reserved = true;
         }
         usable.map(|(place, _)| place)
@@ -1908,7 +1919,8 @@ impl Worker {
         let of = &self.pools[pool];
         let (database, user) = (of.key.database.clone(), of.key.user.clone());
         let has_none = of.relaxed.sessions.is_empty() && of.synchronous.sessions.is_empty();
-        if of.lacks(kind) {
+        let side = self.pools[pool].side(kind);
+        if side.sessions.is_empty() && side.opening == 0 {
             self.pools[pool].room_for = Some(kind);
         }
         if self.give_room(&database, &user, Some((pool, kind))) {
@@ -1916,6 +1928,7 @@ impl Worker {
         }
         if has_none {
             self.shared.control.make_room(self.number as usize, &database, &user);
+            return self.try_again(pool, LIMIT, self.now + ASKED);
         }
         // Sessions of others come free; whoever waits is served when one of its own does, or asks
         // again.
@@ -1939,24 +1952,37 @@ impl Worker {
             !of_its.waiting.is_empty() || !is_same && !of_other.waiting.is_empty()
         };
         let others = || self.sessions.iter().filter(|(_, session)| shares(session));
-        if others().any(|(_, session)| session.retires) {
-            return false;
-        }
-        let idle = others().find(|(_, session)| session.is_idle() && !is_needed(session));
+        let idle = others()
+            .find(|(_, session)| session.is_idle() && !session.retires && !is_needed(session));
         let idle = idle.map(|(place, _)| place);
-        let has_none = to.is_none_or(|(pool, kind)| self.pools[pool].lacks(kind));
+        let has_none = to.is_none_or(|(pool, kind)| self.pools[pool].room_for == Some(kind));
         let is_pinned = |session: &Session| {
             let owner = session.owner.and_then(|id| self.clients.get(id.place));
             owner.is_some_and(|client| client.pinned.is_some())
         };
         let is_its = |session: &Session| to.is_none_or(|(pool, _)| session.pool == pool);
-        let busy = others().find(|(_, session)| is_its(session) && !is_pinned(session));
-        let busy = busy.map(|(place, _)| place).filter(|_| has_none);
+        let free_some_day = |session: &Session| is_its(session) && !is_pinned(session);
+        let is_on_its_way = others().any(|(_, session)| session.retires && free_some_day(session));
+        let busy = others().find(|(_, session)| free_some_day(session));
+        let busy = busy.map(|(place, _)| place).filter(|_| has_none && !is_on_its_way);
         if let Some(session) = idle.or(busy).and_then(|place| self.sessions.get_mut(place)) {
             session.retires = true;
             self.lost.extend(session.is_idle().then_some(session.id.place));
         }
         idle.is_some()
+    }
+
+    /// Another worker has no session for a database and a user: one is closed for it, and none
+    /// opened until it has had time to open its own.
+    fn give_way(&mut self, database: &str, user: &str) {
+        self.give_room(database, user, None);
+        for pool in 0..self.pools.len() {
+            let of = &self.pools[pool];
+            let shares = of.key.database == database || of.key.user == user;
+            if shares && of.failed.is_none() {
+                self.try_again(pool, LIMIT, self.now + 4 * ASKED);
+            }
+        }
     }
 
     /// A pool asks for a session again at a time.
@@ -2479,9 +2505,12 @@ impl Worker {
             Event::Open(id) => {
                 self.hold_within(place, id);
                 // After an error what was sent as a unit of its own may belong to this one.
-                if self.sessions.get(place).is_some_and(|session| !session.copying_in) {
+                let Some(session) = self.sessions.get(place) else { return };
+                if !session.copying_in {
                     self.dispatch(id);
-                } else if let Some(client) = self.client(id) {
+                } else if !session.copy_ends
+                    && let Some(client) = self.client(id)
+                {
                     // What was sent before the server asked for what is copied in comes to it in
                     // the middle of that: it reads past a Sync, and ends at anything else.
                     client.queue.retain(|unit| !unit.is_sync());
@@ -2813,7 +2842,9 @@ impl Worker {
 
     /// A statement that was sent and has not begun is sent on another session; whether it can be.
     fn put_back(&mut self, id: ClientId, unit: Unit) -> bool {
-        let Some(client) = self.listener(id).filter(|client| !client.cancels) else { return false };
+        let is_served =
+            |client: &&mut Client| !client.cancels && !matches!(client.phase, Phase::Leaving);
+        let Some(client) = self.client(id).filter(is_served) else { return false };
         client.in_flight = client.in_flight.saturating_sub(1);
         client.queue.push_front(unit);
         self.dispatch(id);

@@ -746,6 +746,87 @@ async fn what_was_sent_before_the_end_is_done() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_leaves_in_the_middle_leaves_no_session_behind() {
+    let testbed = Testbed::new(&[], |options| options.pooling.size = 1);
+    let (direct, watcher) = (testbed.direct().await, testbed.direct().await);
+    direct.batch_execute("CREATE TABLE t (n int)").await.unwrap();
+    for says_so in [false, true] {
+        for copies in [false, true] {
+            if copies {
+                direct.batch_execute("BEGIN; LOCK TABLE t IN ACCESS EXCLUSIVE MODE").await.unwrap();
+            }
+            let mut client = tokio::task::block_in_place(|| {
+                let mut client = Client::connect(testbed.port(), 1);
+                if copies {
+                    client.query("COPY t FROM STDIN");
+                    client.send();
+                } else {
+                    client.execute("", "INSERT INTO t VALUES (1)");
+                    client.message(b'H', b"");
+                    client.send();
+                    while client.receive().0 != b'C' {}
+                }
+                client
+            });
+            if copies {
+                let waits = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+                while watcher.query_opt(waits, &[]).await.unwrap().is_none() {}
+            }
+            if says_so {
+                client.message(b'X', b"");
+                client.send();
+            }
+            drop(client);
+            if copies {
+                direct.batch_execute("COMMIT").await.unwrap();
+            }
+            let other = testbed.client().await;
+            // On a session of the same kind, which there is one of.
+            let insert = other.batch_execute("BEGIN; INSERT INTO t VALUES (2); COMMIT");
+            let insert = tokio::time::timeout(Duration::from_secs(60), insert).await;
+            insert.expect("the session is there for others").unwrap();
+        }
+    }
+    let left = "SELECT count(*) FROM t WHERE n = 1";
+    assert_eq!(direct.query_one(left, &[]).await.unwrap().get::<_, i64>(0), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_sent_behind_a_copy_is_done_after_it_whatever_is_noticed_before() {
+    let testbed = Testbed::new(&[], |_| {});
+    let direct = testbed.direct().await;
+    direct
+        .batch_execute(
+            "CREATE TABLE t (n int); \
+             CREATE FUNCTION notices() RETURNS trigger LANGUAGE plpgsql AS \
+             'BEGIN RAISE NOTICE $$a row$$; PERFORM pg_sleep(0.05); RETURN NULL; END'; \
+             CREATE TRIGGER notices AFTER INSERT ON t FOR EACH ROW EXECUTE FUNCTION notices()",
+        )
+        .await
+        .unwrap();
+    tokio::task::block_in_place(|| {
+        let mut client = Client::connect(testbed.port(), 1);
+        for simple in [true, false] {
+            if simple {
+                client.query("COPY t FROM STDIN");
+            } else {
+                client.execute("", "COPY t FROM STDIN");
+            }
+            client.message(b'd', b"1\n2\n3\n");
+            client.message(b'c', b"");
+            client.sync();
+            client.query("SELECT 7");
+            client.send();
+            assert_eq!(client.answer().commands, ["COPY 3"], "simple: {simple}");
+            if simple {
+                assert_eq!(client.answer(), Answer::default(), "to the Sync");
+            }
+            assert_eq!(client.answer().rows, ["7"], "simple: {simple}");
+        }
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn names_of_statements_are_as_before_where_the_server_skipped_what_changed_them() {
     let testbed = Testbed::new(&[], |options| options.pooling.size = 1);
     tokio::task::block_in_place(|| {

@@ -50,7 +50,8 @@ pub struct GatewayRunArgs {
     /// Configuration; `walwright gateway check --example` prints one. What is typed wins.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Addresses and ports, or paths of unix sockets. The default is 127.0.0.1:6432.
+    /// Addresses and ports, or paths of unix sockets, which libpq looks for as DIR/.s.PGSQL.PORT. The
+    /// default is 127.0.0.1:6432.
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     pub listen: Vec<String>,
     /// How clients prove who they are. The default is scram.
