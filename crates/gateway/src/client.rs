@@ -151,6 +151,8 @@ pub struct Client {
     pub ends: bool,
     /// Whether it has said so, and hears nothing more either.
     pub deaf: bool,
+    /// Whether the server was asked, now that nothing more comes, for what it keeps until a Sync.
+    pub hurried: bool,
     /// Whether what it has in flight is to be cancelled once that runs.
     pub cancels: bool,
 }
@@ -193,6 +195,7 @@ impl Client {
             put_off: false,
             ends: false,
             deaf: false,
+            hurried: false,
             cancels: false,
         }
     }

@@ -370,6 +370,21 @@ impl Session {
         self.copying_in && !self.copy_ends || front && self.ledger.back().is_some_and(is_told)
     }
 
+    /// Has the server say what it keeps until the end of a unit that does not come.
+    pub fn ask_for_rest(&mut self) {
+        if let Some(mut slot) = self.ledger.pop_back() {
+            self.send_part(&mut slot, Part::Plain(b'H', framed(b'H', b"")));
+            self.ledger.push_back(slot);
+        }
+    }
+
+    /// Whether a client copies in by a Query, which may hold another COPY behind the one that the
+    /// client has ended.
+    pub fn may_copy_in_again(&self, client: ClientId) -> bool {
+        let front = self.ledger.front().filter(|slot| slot.client == client);
+        self.copying_in && self.copy_ends && front.is_some_and(|slot| slot.simple)
+    }
+
     /// Whether what runs on it for a client may have committed something that the client has not
     /// been told of: a transaction that was open when its unit was sent commits at its end alone.
     pub fn may_have_committed(&self, client: ClientId) -> bool {

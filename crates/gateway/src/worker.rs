@@ -659,7 +659,19 @@ impl Worker {
             && (client.in_flight == 0 || session.is_some_and(Session::awaits_its_client))
             && is_told
         {
-            self.gone.push(id);
+            return self.gone.push(id);
+        }
+        if client.ends
+            && client.queue.is_empty()
+            && !client.hurried
+            && let Some(place) = client.owned
+            && let Some(session) = self.sessions.get_mut(place)
+            && session.is_open()
+            && !session.awaits_its_client()
+        {
+            session.ask_for_rest();
+            self.clients[id.place].hurried = true;
+            self.to_send.push(place);
         }
     }
 
@@ -834,7 +846,9 @@ impl Worker {
         };
         let session = client.owned.and_then(|place| self.sessions.get(place));
         !client.queue.is_empty()
-            || session.is_some_and(|session| !session.copying_in && session.may_copy_in(id))
+            || session.is_some_and(|session| {
+                !session.copying_in && session.may_copy_in(id) || session.may_copy_in_again(id)
+            })
     }
 
     /// Goes on with what a client sent before it was known what becomes of it.
@@ -1769,8 +1783,10 @@ impl Worker {
         let mut slow = 0;
         // That with the fewest before it of those that would have to be set otherwise first.
         let mut other: Option<(usize, usize)> = None;
+        let mut one_runs_dry = false;
         for &place in &side.sessions {
             let Some(session) = self.sessions.get(place) else { continue };
+            one_runs_dry |= session.reserved;
             if session.owner.is_some()
                 || session.reserved
                 || session.retires
@@ -1816,10 +1832,12 @@ impl Worker {
         if wanting && room {
             self.open_session(pool, kind);
         }
+        let room = room && self.pools[pool].failed.is_none();
         let best = best.map(|(place, _)| place);
         let dry = best.or(other.map(|(place, _)| place)).filter(|_| !shared || best.is_none());
         if usable.is_none()
             && !room
+            && !one_runs_dry
             && let Some(place) = dry
             && let Some(session) = self.sessions.get_mut(place)
         {
@@ -1853,6 +1871,7 @@ impl Worker {
                 client.waits = false;
             }
             self.dispatch(id);
+            self.remove_if_done(id);
         }
     }
 
@@ -1918,7 +1937,10 @@ impl Worker {
     fn make_room(&mut self, pool: usize, kind: SessionKind) {
         let of = &self.pools[pool];
         let (database, user) = (of.key.database.clone(), of.key.user.clone());
-        let has_none = of.relaxed.sessions.is_empty() && of.synchronous.sessions.is_empty();
+        let comes_free = |(_, session): (usize, &Session)| {
+            session.pool == pool && !session.retires && !self.is_pinned(session)
+        };
+        let has_none = !self.sessions.iter().any(comes_free);
         let side = self.pools[pool].side(kind);
         if side.sessions.is_empty() && side.opening == 0 {
             self.pools[pool].room_for = Some(kind);
@@ -1956,12 +1978,8 @@ impl Worker {
             .find(|(_, session)| session.is_idle() && !session.retires && !is_needed(session));
         let idle = idle.map(|(place, _)| place);
         let has_none = to.is_none_or(|(pool, kind)| self.pools[pool].room_for == Some(kind));
-        let is_pinned = |session: &Session| {
-            let owner = session.owner.and_then(|id| self.clients.get(id.place));
-            owner.is_some_and(|client| client.pinned.is_some())
-        };
         let is_its = |session: &Session| to.is_none_or(|(pool, _)| session.pool == pool);
-        let free_some_day = |session: &Session| is_its(session) && !is_pinned(session);
+        let free_some_day = |session: &Session| is_its(session) && !self.is_pinned(session);
         let is_on_its_way = others().any(|(_, session)| session.retires && free_some_day(session));
         let busy = others().find(|(_, session)| free_some_day(session));
         let busy = busy.map(|(place, _)| place).filter(|_| has_none && !is_on_its_way);
@@ -1970,6 +1988,12 @@ impl Worker {
             self.lost.extend(session.is_idle().then_some(session.id.place));
         }
         idle.is_some()
+    }
+
+    /// Whether its client keeps a session until it leaves.
+    fn is_pinned(&self, session: &Session) -> bool {
+        let owner = session.owner.and_then(|id| self.clients.get(id.place));
+        owner.is_some_and(|client| client.pinned.is_some())
     }
 
     /// Another worker has no session for a database and a user: one is closed for it, and none
@@ -2677,9 +2701,7 @@ impl Worker {
     fn settle_unit(&mut self, place: usize, slot: Slot, status: u8) {
         let Some(session) = self.sessions.get_mut(place) else { return };
         let id = slot.client;
-        if session.reserved && session.ledger.is_empty() {
-            session.reserved = false;
-        }
+        let has_run_dry = session.ledger.is_empty() && std::mem::take(&mut session.reserved);
         if session.cancelling.is_some() && session.ledger.is_empty() {
             self.end_cancel(place);
         }
@@ -2789,6 +2811,11 @@ impl Worker {
         }
         if self.limits_idle {
             self.arm(id);
+        }
+        if has_run_dry && let Some(session) = self.sessions.get(place) {
+            // It was kept for who waits, not for who had it.
+            let (pool, kind) = (session.pool, session.kind);
+            self.serve_waiting(pool, kind);
         }
         self.dispatch(id);
         self.let_go_if_drained(id);

@@ -792,6 +792,74 @@ async fn who_leaves_in_the_middle_leaves_no_session_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_leaves_before_its_sync_leaves_no_locks_behind() {
+    let testbed = Testbed::new(&[], |_| {});
+    let direct = testbed.direct().await;
+    direct.batch_execute("CREATE TABLE t (n int, a text)").await.unwrap();
+    for says_so in [false, true] {
+        for copies in [false, true] {
+            let mut client = tokio::task::block_in_place(|| {
+                let mut client = Client::connect(testbed.port(), 1);
+                if copies {
+                    client.execute("", "COPY t FROM STDIN");
+                    client.message(b'd', b"1\tb\n");
+                    client.message(b'c', b"");
+                } else {
+                    // So much is sent on before its Sync.
+                    client.message(b'P', b"\0INSERT INTO t VALUES (1, $1)\0\0\0");
+                    for _ in 0..3 {
+                        let length = 600_000_u32;
+                        let value = vec![b'x'; length as usize];
+                        let front = b"\0\0\0\0\0\x01";
+                        let all = [front, &length.to_be_bytes()[..], &value, b"\0\0"].concat();
+                        client.message(b'B', &all);
+                        client.message(b'E', b"\0\0\0\0\0");
+                    }
+                }
+                client.send();
+                client
+            });
+            let holds = "SELECT FROM pg_locks WHERE relation = 't'::regclass \
+                         AND mode = 'RowExclusiveLock'";
+            while direct.query(holds, &[]).await.unwrap().is_empty() {}
+            if says_so {
+                client.message(b'X', b"");
+                client.send();
+            }
+            drop(client);
+            let gone = async { while !direct.query(holds, &[]).await.unwrap().is_empty() {} };
+            let gone = tokio::time::timeout(Duration::from_secs(60), gone).await;
+            gone.unwrap_or_else(|_| panic!("says so: {says_so}, copies: {copies}"));
+        }
+    }
+    let left = "SELECT count(*) FROM t";
+    assert_eq!(direct.query_one(left, &[]).await.unwrap().get::<_, i64>(0), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_copies_of_one_query_are_done_before_the_end() {
+    let testbed = Testbed::new(&[], |_| {});
+    let direct = testbed.direct().await;
+    direct.batch_execute("CREATE TABLE t (n int); CREATE TABLE u (n int)").await.unwrap();
+    tokio::task::block_in_place(|| {
+        let mut client = Client::connect(testbed.port(), 1);
+        client.query("COPY t FROM STDIN; COPY u FROM STDIN");
+        for line in [b"1\n", b"2\n"] {
+            client.message(b'd', line);
+            client.message(b'c', b"");
+        }
+        client.message(b'X', b"");
+        client.send();
+    });
+    let done = async {
+        let sql = "SELECT count(*) FROM (TABLE t UNION ALL TABLE u)";
+        while direct.query_one(&format!("{sql} AS rows"), &[]).await.unwrap().get::<_, i64>(0) < 2 {
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), done).await.expect("both are there");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_sent_behind_a_copy_is_done_after_it_whatever_is_noticed_before() {
     let testbed = Testbed::new(&[], |_| {});
     let direct = testbed.direct().await;
