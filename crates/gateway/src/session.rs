@@ -242,6 +242,8 @@ pub struct Session {
     pub reserved: bool,
     /// Who may have changed how it commits.
     pub touched: Touched,
+    /// Units that have ended and of which the worker has not heard yet: one read may end several.
+    pub unsettled: usize,
     /// The barrier that covers a transaction that is open on it.
     pub exposed: Option<Cover>,
     /// Whether its client may have changed how long it waits when it commits.
@@ -314,6 +316,7 @@ impl Session {
             owner: None,
             reserved: false,
             touched: Touched::Nobody,
+            unsettled: 0,
             exposed: None,
             opted_out: false,
             front: (Instant::now(), 0),
@@ -339,7 +342,12 @@ impl Session {
 
     /// Whether nobody needs it now.
     pub fn is_idle(&self) -> bool {
-        self.ledger.is_empty() && self.owner.is_none()
+        self.length() == 0 && self.owner.is_none()
+    }
+
+    /// How many units are before one that is sent now.
+    pub fn length(&self) -> usize {
+        self.ledger.len() + self.unsettled
     }
 
     /// Whether a message of an answer to a client has been passed on in part.
@@ -378,11 +386,12 @@ impl Session {
         }
     }
 
-    /// Whether a client copies in by a Query, which may hold another COPY behind the one that the
-    /// client has ended.
+    /// Whether another COPY of the same unit may come behind the one that a client has ended.
     pub fn may_copy_in_again(&self, client: ClientId) -> bool {
         let front = self.ledger.front().filter(|slot| slot.client == client);
-        self.copying_in && self.copy_ends && front.is_some_and(|slot| slot.simple)
+        self.copying_in
+            && self.copy_ends
+            && front.is_some_and(|slot| slot.simple || slot.expects.len() > 1)
     }
 
     /// Whether what runs on it for a client may have committed something that the client has not
@@ -890,6 +899,7 @@ impl Session {
                 // question of the gateway is asked inside that of the client behind it.
                 let stranger = client != ClientId::NOBODY
                     && self.ledger.front().is_some_and(|next| next.client != client);
+                self.unsettled += 1;
                 events.push(Event::Ended(slot, status));
                 if status != b'I' && stranger {
                     return Err(Mismatch(tag));

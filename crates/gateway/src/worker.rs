@@ -194,16 +194,6 @@ impl Pool {
             SessionKind::Synchronous => &mut self.synchronous,
         }
     }
-
-    /// Whether there is no session of a kind, none on its way, and somebody needs one.
-    fn lacks(&self, kind: SessionKind) -> bool {
-        let (side, arriving) = match kind {
-            SessionKind::Relaxed => (&self.relaxed, false),
-            SessionKind::Synchronous => (&self.synchronous, !self.arriving.is_empty()),
-        };
-        let is_needed = arriving || !side.waiting.is_empty();
-        is_needed && side.sessions.is_empty() && side.opening == 0
-    }
 }
 
 /// A server: one life of it at a time.
@@ -1243,6 +1233,7 @@ impl Worker {
                     && let Some(session) = self.sessions.get_mut(place)
                     && session.copying_in
                 {
+                    client.hurried = false;
                     session.copy_ends |= tag != b'd';
                     frame_into(&mut session.out, tag, &[body]);
                     self.to_send.push(place);
@@ -1558,6 +1549,7 @@ impl Worker {
             if need.hold != Hold::Shared {
                 client.owned = Some(place);
             }
+            client.hurried = false;
             let since = client.waits_since.take();
             let pin = client.pinned.filter(|_| pinned.is_none());
             if !open {
@@ -1786,25 +1778,24 @@ impl Worker {
         let mut one_runs_dry = false;
         for &place in &side.sessions {
             let Some(session) = self.sessions.get(place) else { continue };
-            one_runs_dry |= session.reserved;
+            let front = session.ledger.front();
+            let is_slow =
+                front.is_some_and(|slot| now.saturating_duration_since(slot.since) > SLOW);
+            one_runs_dry |= session.reserved && !session.retires && !is_slow;
             if session.owner.is_some()
                 || session.reserved
                 || session.retires
                 || session.spoilt
                 || session.cancelling.is_some()
-                || alone && !session.ledger.is_empty()
+                || alone && session.length() > 0
             {
                 continue;
             }
-            if session
-                .ledger
-                .front()
-                .is_some_and(|slot| now.saturating_duration_since(slot.since) > SLOW)
-            {
+            if is_slow {
                 slow += 1;
                 continue;
             }
-            let length = session.ledger.len();
+            let length = session.length();
             let differs = !session.settings.serve(settings, kind)
                 || acts.is_some_and(|id| !session.commits_as_set_for(id));
             // Settings change only where nothing runs.
@@ -1880,7 +1871,7 @@ impl Worker {
     fn open_session(&mut self, pool: usize, kind: SessionKind) {
         let of = &self.pools[pool];
         let upstream = of.upstream;
-        let gives_way = of.room_for.is_some_and(|first| first != kind && of.lacks(first));
+        let gives_way = of.room_for.is_some_and(|first| first != kind && self.lacks(pool, first));
         if self.holds(pool) || of.failed.is_some() || gives_way {
             // Nothing is asked for until the time that was given it is over.
             return;
@@ -1941,8 +1932,7 @@ impl Worker {
             session.pool == pool && !session.retires && !self.is_pinned(session)
         };
         let has_none = !self.sessions.iter().any(comes_free);
-        let side = self.pools[pool].side(kind);
-        if side.sessions.is_empty() && side.opening == 0 {
+        if self.has_none_of(pool, kind) {
             self.pools[pool].room_for = Some(kind);
         }
         if self.give_room(&database, &user, Some((pool, kind))) {
@@ -1988,6 +1978,31 @@ impl Worker {
             self.lost.extend(session.is_idle().then_some(session.id.place));
         }
         idle.is_some()
+    }
+
+    /// Whether a pool has no session of a kind that comes free, and none on its way.
+    fn has_none_of(&self, pool: usize, kind: SessionKind) -> bool {
+        let side = match kind {
+            SessionKind::Relaxed => &self.pools[pool].relaxed,
+            SessionKind::Synchronous => &self.pools[pool].synchronous,
+        };
+        let comes_free = |place: &usize| {
+            let session = self.sessions.get(*place);
+            session.is_some_and(|session| !session.retires && !self.is_pinned(session))
+        };
+        side.opening == 0 && !side.sessions.iter().any(comes_free)
+    }
+
+    /// Whether it has none, and somebody needs one.
+    fn lacks(&self, pool: usize, kind: SessionKind) -> bool {
+        let of = &self.pools[pool];
+        let is_needed = match kind {
+            SessionKind::Relaxed => !of.relaxed.waiting.is_empty(),
+            SessionKind::Synchronous => {
+                !of.synchronous.waiting.is_empty() || !of.arriving.is_empty()
+            }
+        };
+        is_needed && self.has_none_of(pool, kind)
     }
 
     /// Whether its client keeps a session until it leaves.
@@ -2442,6 +2457,10 @@ impl Worker {
             if self.sessions.get(place).is_some_and(|session| session.last_words.is_some()) {
                 return self.lost.push(place);
             }
+            // It was kept for who waits, not for who had it.
+            if let Some(session) = self.sessions.get_mut(place).filter(|of| of.ledger.is_empty()) {
+                session.reserved = false;
+            }
             self.serve_waiting(pool, kind);
             // What TLS has read ahead no event announces.
             let ahead = self.sessions.get(place).is_some_and(|of| of.stream.reads_ahead());
@@ -2588,6 +2607,7 @@ impl Worker {
         if let (Some(covers), Some(life)) = (covers, &mut self.upstreams[upstream].life) {
             life.barriers.relaxed_ends(covers, false);
         }
+        session.unsettled = session.unsettled.saturating_sub(1);
         if std::mem::take(&mut session.redefines) {
             self.shared.redefined.fetch_add(1, Ordering::Relaxed);
         }
@@ -2701,11 +2721,13 @@ impl Worker {
     fn settle_unit(&mut self, place: usize, slot: Slot, status: u8) {
         let Some(session) = self.sessions.get_mut(place) else { return };
         let id = slot.client;
-        let has_run_dry = session.ledger.is_empty() && std::mem::take(&mut session.reserved);
         if session.cancelling.is_some() && session.ledger.is_empty() {
             self.end_cancel(place);
         }
         let Some(session) = self.sessions.get_mut(place) else { return };
+        if id == ClientId::NOBODY || slot.looks {
+            session.unsettled = session.unsettled.saturating_sub(1);
+        }
         if id == ClientId::NOBODY {
             if slot.failed {
                 tracing::error!("a server session did not take a statement of the gateway");
@@ -2734,7 +2756,8 @@ impl Worker {
         // AND CHAIN, or a BEGIN behind the end of another: what comes is another transaction.
         let leaves = slot.committed || slot.left_block;
         let chained = !ended && leaves && session.exposed.is_some();
-        let exposed = if ended || chained { session.exposed.take() } else { None };
+        let is_of_owner = session.owner == Some(id) && (ended || chained);
+        let exposed = session.exposed.take_if(|_| is_of_owner);
         let life = &mut self.upstreams[pool.upstream].life;
         let mut until = None;
         if let (Some(covers), Some(life)) = (exposed.or(slot.covers), life) {
@@ -2751,6 +2774,8 @@ impl Worker {
             }
         }
         session.unwritten = false;
+        // From here on the session may be given to another.
+        session.unsettled = session.unsettled.saturating_sub(1);
         if slot.struck {
             return self.send_again(place, slot);
         }
@@ -2811,11 +2836,6 @@ impl Worker {
         }
         if self.limits_idle {
             self.arm(id);
-        }
-        if has_run_dry && let Some(session) = self.sessions.get(place) {
-            // It was kept for who waits, not for who had it.
-            let (pool, kind) = (session.pool, session.kind);
-            self.serve_waiting(pool, kind);
         }
         self.dispatch(id);
         self.let_go_if_drained(id);

@@ -32,6 +32,13 @@ fn told(port: u16, bytes: &[u8]) -> String {
     String::from_utf8_lossy(&heard).into_owned()
 }
 
+/// Adds a message to what is sent.
+fn add(bytes: &mut Vec<u8>, tag: u8, body: &str) {
+    bytes.push(tag);
+    bytes.extend((body.len() as u32 + 4).to_be_bytes());
+    bytes.extend(body.as_bytes());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_server_ends_sessions_for_does_not_reach_it() {
     let testbed = Testbed::new(&[], |options| {
@@ -66,9 +73,7 @@ async fn prepared_statements_of_a_client_are_bounded_in_bytes() {
     let mut bytes = Vec::new();
     for number in 0..70 {
         let body = format!("s{number}\0SELECT '{number}{}'\0\0\0", "x".repeat(1_000_000));
-        bytes.push(b'P');
-        bytes.extend((body.len() as u32 + 4).to_be_bytes());
-        bytes.extend(body.as_bytes());
+        add(&mut bytes, b'P', &body);
         bytes.extend(b"S\0\0\0\x04");
     }
     let said = tokio::task::block_in_place(|| told(testbed.port(), &bytes));
@@ -81,9 +86,7 @@ async fn many_names_of_one_short_statement_are_bounded_too() {
     let mut bytes = Vec::new();
     for number in 0..300_000 {
         let body = format!("{number}\0\0\0\0");
-        bytes.push(b'P');
-        bytes.extend((body.len() as u32 + 4).to_be_bytes());
-        bytes.extend(body.as_bytes());
+        add(&mut bytes, b'P', &body);
     }
     bytes.extend(b"S\0\0\0\x04");
     let said = tokio::task::block_in_place(|| told(testbed.port(), &bytes));
@@ -96,9 +99,7 @@ async fn settings_of_a_client_are_bounded_in_bytes() {
     let mut bytes = Vec::new();
     for number in 0..3 {
         let body = format!("SET app.v{number} = '{}'\0", "x".repeat(500_000));
-        bytes.push(b'Q');
-        bytes.extend((body.len() as u32 + 4).to_be_bytes());
-        bytes.extend(body.as_bytes());
+        add(&mut bytes, b'Q', &body);
     }
     let said = tokio::task::block_in_place(|| told(testbed.port(), &bytes));
     assert!(said.contains("C53200") && said.contains("1 MiB"), "{said}");

@@ -850,13 +850,58 @@ async fn two_copies_of_one_query_are_done_before_the_end() {
         }
         client.message(b'X', b"");
         client.send();
+        // The same in one unit of the extended protocol.
+        let mut client = Client::connect(testbed.port(), 2);
+        for copy in ["COPY t FROM STDIN", "COPY u FROM STDIN"] {
+            client.execute("", copy);
+            client.message(b'd', b"3\n");
+            client.message(b'c', b"");
+        }
+        client.sync();
+        client.send();
+        assert_eq!(client.answer().commands, ["COPY 1", "COPY 1"]);
     });
     let done = async {
         let sql = "SELECT count(*) FROM (TABLE t UNION ALL TABLE u)";
-        while direct.query_one(&format!("{sql} AS rows"), &[]).await.unwrap().get::<_, i64>(0) < 2 {
+        while direct.query_one(&format!("{sql} AS rows"), &[]).await.unwrap().get::<_, i64>(0) < 4 {
         }
     };
     tokio::time::timeout(Duration::from_secs(60), done).await.expect("both are there");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_stays_exposed_when_all_has_ended() {
+    let testbed = Testbed::new(&[], |options| options.pooling.size = 1);
+    testbed.direct().await.batch_execute("CREATE TABLE t (n int)").await.unwrap();
+    let mut all = Vec::new();
+    for number in 0..8 {
+        let port = testbed.port();
+        all.push(tokio::task::spawn_blocking(move || {
+            let mut client = Client::connect(port, number);
+            for round in 0..60 {
+                // Alone and shared, in turn and several in one go.
+                let units = 1 + (round + number) % 4;
+                for unit in 0..units {
+                    if (unit + number) % 2 == 0 {
+                        client.query("INSERT INTO t VALUES (1)");
+                    } else {
+                        client.query("BEGIN; INSERT INTO t VALUES (2); COMMIT");
+                    }
+                }
+                client.send();
+                for _ in 0..units {
+                    assert_eq!(client.answer().errors, [""; 0]);
+                }
+            }
+        }));
+    }
+    for one in all {
+        one.await.unwrap();
+    }
+    let console = crate::console::console(&testbed, "postgres").await.expect("let in");
+    let covered =
+        async { while crate::console::show(&console, "BARRIERS").await[0]["exposed"] != "0" {} };
+    tokio::time::timeout(Duration::from_secs(30), covered).await.expect("all is covered");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
