@@ -1783,6 +1783,7 @@ impl Worker {
                 front.is_some_and(|slot| now.saturating_duration_since(slot.since) > SLOW);
             one_runs_dry |= session.reserved && !session.retires && !is_slow;
             if session.owner.is_some()
+                || session.status != b'I'
                 || session.reserved
                 || session.retires
                 || session.spoilt
@@ -1952,8 +1953,9 @@ impl Worker {
     fn give_room(&mut self, database: &str, user: &str, to: Option<(usize, SessionKind)>) -> bool {
         let shares = |session: &Session| {
             let of = &self.pools[session.pool].key;
-            to != Some((session.pool, session.kind)) && (of.database == database || of.user == user)
+            of.database == database || of.user == user
         };
+        let is_other = |session: &Session| to != Some((session.pool, session.kind));
         let is_needed = |session: &Session| {
             let of = &self.pools[session.pool];
             let is_same = to.is_some_and(|(pool, _)| session.pool == pool);
@@ -1963,14 +1965,18 @@ impl Worker {
             };
             !of_its.waiting.is_empty() || !is_same && !of_other.waiting.is_empty()
         };
-        let others = || self.sessions.iter().filter(|(_, session)| shares(session));
+        let others =
+            || self.sessions.iter().filter(|(_, session)| shares(session) && is_other(session));
         let idle = others()
             .find(|(_, session)| session.is_idle() && !session.retires && !is_needed(session));
         let idle = idle.map(|(place, _)| place);
         let has_none = to.is_none_or(|(pool, kind)| self.pools[pool].room_for == Some(kind));
         let is_its = |session: &Session| to.is_none_or(|(pool, _)| session.pool == pool);
         let free_some_day = |session: &Session| is_its(session) && !self.is_pinned(session);
-        let is_on_its_way = others().any(|(_, session)| session.retires && free_some_day(session));
+        let is_on_its_way = self
+            .sessions
+            .iter()
+            .any(|(_, session)| session.retires && shares(session) && !self.is_pinned(session));
         let busy = others().find(|(_, session)| free_some_day(session));
         let busy = busy.map(|(place, _)| place).filter(|_| has_none && !is_on_its_way);
         if let Some(session) = idle.or(busy).and_then(|place| self.sessions.get_mut(place)) {
@@ -2603,7 +2609,8 @@ impl Worker {
         let Event::Ended(slot, _) = event else { return };
         let Some(session) = self.sessions.get_mut(place) else { return };
         let upstream = self.pools[session.pool].upstream;
-        let covers = session.exposed.take().or(slot.covers);
+        let is_of_owner = session.owner == Some(slot.client);
+        let covers = session.exposed.take_if(|_| is_of_owner).or(slot.covers);
         if let (Some(covers), Some(life)) = (covers, &mut self.upstreams[upstream].life) {
             life.barriers.relaxed_ends(covers, false);
         }
@@ -2836,6 +2843,11 @@ impl Worker {
         }
         if self.limits_idle {
             self.arm(id);
+        }
+        // Who waits comes before what this client has sent besides.
+        if let Some(session) = self.sessions.get(place).filter(|session| session.is_idle()) {
+            let (pool, kind) = (session.pool, session.kind);
+            self.serve_waiting(pool, kind);
         }
         self.dispatch(id);
         self.let_go_if_drained(id);

@@ -312,6 +312,8 @@ impl RunningCluster {
         // The postmaster first, so that it does not restart what dies.
         self.guard.signal(Signal::SIGKILL);
         sweep::kill_servers_in(&inner.dir)?;
+        // A postmaster that is dead and not yet reaped keeps the next from its directory.
+        self.guard.wait(IMMEDIATE_SHUTDOWN);
         let unflushed = power_cut::put_back(&inner.dir, &self.data_dir(), &inner.user, cut);
         inner.running.store(false, Ordering::Release);
         unflushed
