@@ -1784,6 +1784,7 @@ impl Worker {
             one_runs_dry |= session.reserved && !session.retires && !is_slow;
             if session.owner.is_some()
                 || session.status != b'I'
+                || session.last_words.is_some()
                 || session.reserved
                 || session.retires
                 || session.spoilt
@@ -1976,7 +1977,7 @@ impl Worker {
         let is_on_its_way = self
             .sessions
             .iter()
-            .any(|(_, session)| session.retires && shares(session) && !self.is_pinned(session));
+            .any(|(_, session)| session.retires && shares(session) && free_some_day(session));
         let busy = others().find(|(_, session)| free_some_day(session));
         let busy = busy.map(|(place, _)| place).filter(|_| has_none && !is_on_its_way);
         if let Some(session) = idle.or(busy).and_then(|place| self.sessions.get_mut(place)) {
@@ -2806,6 +2807,10 @@ impl Worker {
         let xact = xact.map_or(execution, |began| self.now.saturating_duration_since(began));
         self.pools[session.pool].stats.answered(execution, ended.then_some(xact));
         let Some(client) = self.clients.get_mut(id.place).filter(|client| client.id == id) else {
+            if !ended && session.owner.is_none() {
+                // A transaction that nobody saw begin, and nobody is there to end.
+                self.lost.push(place);
+            }
             return;
         };
         (client.part_told, client.cancels) = (false, false);
