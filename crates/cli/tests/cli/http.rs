@@ -89,8 +89,10 @@ fn an_application_that_others_ask_tells_what_its_pool_is_waited_for() {
     let diagnosis = place.run(&["diagnose", "latest", "--json"]).code(0).json();
     let findings = diagnosis["findings"].as_array().unwrap();
     let pool = findings.iter().find(|of| of["id"] == "D53" && of["subject"] == "pool");
-    let pool = pool.unwrap_or_else(|| panic!("no pool in {findings:#?}"));
-    assert!(pool["cause"].as_str().unwrap().contains("a commit waits"), "{pool}");
+    // On a machine whose processors are full they are the limit, and are told instead.
+    let is_full = findings.iter().any(|of| of["id"] == "D59");
+    let told = pool.map(|pool| pool["cause"].as_str().unwrap().contains("a commit waits"));
+    assert!(told.unwrap_or(is_full), "{findings:#?}");
 
     let nameless = ["record", "--dsn", &dsn, "--for=1s", "--pool-wait=waits_seconds"];
     place.run(&nameless).misused(&["http://HOST:PORT/metrics#waits_seconds"]);
